@@ -23,7 +23,7 @@ class IVONState(NamedTuple):
     """``step``: how many there were. ``momentum``, ``curvature``: gm and h, in the parameters' tree, of float32 at least.
 
     ``mean``: the posterior's means as wide as those, by the number of the leaf, where a parameter's own type is too short to
-    hold small steps, as bfloat16 is; None elsewhere. ``num_rows``, ``decay``: lam and delta.
+    hold small steps, as bfloat16 is; None elsewhere. ``num_rows``, ``decay``: lam and delta, as the last update was given them.
     """
 
     step: jax.Array
@@ -54,7 +54,8 @@ def ivon(
 
     Give ``curvature=`` too where anything stands before this in a chain, such as ``optax.clip_by_global_norm``, or around it,
     as ``optax.MultiSteps``: what arrives then is no gradient at ``sample``, and the curvature of it would be wrong by a factor.
-    `kernels.IVON` is the same for `fit_svi`.
+    Numbers may change by ``optax.inject_hyperparams``: draws, curvature and posterior have those of the last update, before
+    the first one those of ``init``. `kernels.IVON` is the same for `fit_svi`.
 
     Args:
         learning_rate: a number, or an optax schedule.
@@ -91,14 +92,16 @@ def ivon(
         check_positive(value, name)
     factor = h0 + weight_decay if rescale else 1.0
 
+    def numbers() -> tuple[jax.Array, jax.Array]:
+        return jnp.asarray(num_rows, float), jnp.asarray(weight_decay, float)
+
     def init(params: PyTree) -> IVONState:
         wide = [jnp.asarray(leaf, _wide(leaf)) for leaf in jax.tree.leaves(params)]
         kept = tuple(
             w if w.dtype != jnp.result_type(leaf) else None for w, leaf in zip(wide, jax.tree.leaves(params), strict=True)
         )
         filled = lambda value: jax.tree.map(lambda leaf: jnp.full(jnp.shape(leaf), value, _wide(leaf)), params)  # noqa: E731
-        numbers = jnp.asarray(num_rows, float), jnp.asarray(weight_decay, float)
-        return IVONState(jnp.zeros((), jnp.int32), filled(0.0), filled(h0), kept, *numbers)
+        return IVONState(jnp.zeros((), jnp.int32), filled(0.0), filled(h0), kept, *numbers())
 
     def update(
         updates: PyTree,
@@ -131,7 +134,8 @@ def ivon(
         # To the nearest number of the parameters' own type, so that short steps add up in the means and not in the rounding.
         change = jax.tree.map(lambda m, leaf: m.astype(leaf.dtype).astype(m.dtype) - leaf.astype(m.dtype), new, params)
         kept = tuple(None if old is None else leaf for old, leaf in zip(state.mean, jax.tree.leaves(new), strict=True))
-        return change, IVONState(count, momentum, after, kept, state.num_rows, state.decay)
+        # Those of this call, which `optax.inject_hyperparams` may change; the old state's belong to the draw that came in.
+        return change, IVONState(count, momentum, after, kept, *numbers())
 
     return optax.GradientTransformationExtraArgs(init, update)
 
