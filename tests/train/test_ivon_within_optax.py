@@ -1,4 +1,4 @@
-"""IVON within optax's own wrappers: numbers that are injected."""
+"""IVON within optax's own wrappers: numbers that are injected, some parameters only."""
 
 import jax
 import jax.numpy as jnp
@@ -61,3 +61,105 @@ def test_draws_have_the_injected_spread(rng_key) -> None:
             _, state = optimizer.update(params, state, params, curvature={"w": jnp.full(50, H0)})
         draws.append(bp.ivon_draw(rng_key, params, state)["w"])
     np.testing.assert_allclose(draws[0], 10 * draws[1], rtol=1e-4)
+
+
+PARTS = {"w": jnp.array([1.0, 0.0, -0.5]), "norm": {"scale": jnp.ones(2), "bias": jnp.zeros(2, jnp.bfloat16)}}
+LEAVES = {"w": True, "norm": {"scale": False, "bias": False}}
+BRANCH = {"w": True, "norm": False}
+LABELS = {"w": "ivon", "norm": "sgd"}
+ALIVE = np.array([True, False, True])
+ORDERS = {
+    "around": lambda tx: bp.keep_zeros(optax.masked(tx, BRANCH), mask={"w": ALIVE, "norm": True}),
+    "within": lambda tx: optax.masked(bp.keep_zeros(tx), BRANCH),
+}
+
+
+def inner() -> optax.GradientTransformationExtraArgs:
+    return bp.ivon(RATE, num_rows=ROWS, weight_decay=DECAY, h0=H0, b1=B1, b2=B2)
+
+
+def by_labels(tx: optax.GradientTransformation) -> optax.GradientTransformation:
+    return optax.multi_transform({"ivon": tx, "sgd": optax.sgd(0.5)}, LABELS)
+
+
+WITHIN = {
+    "masked leaves": lambda: optax.masked(inner(), LEAVES),
+    "a masked branch": lambda: optax.masked(inner(), BRANCH),
+    "extra arguments masked too": lambda: optax.masked(inner(), LEAVES, mask_compatible_extra_args=True),
+    "multi_transform": lambda: by_labels(inner()),
+    "multi_transform in a chain": lambda: optax.chain(by_labels(inner()), optax.scale(1.0)),
+}
+
+
+@pytest.mark.parametrize("by", ["sample", "curvature"])
+@pytest.mark.parametrize("name", WITHIN)
+def test_of_some_parameters_it_is_what_it_is_of_these_alone(name, by, rng_key) -> None:
+    """The others are drawn as they are, moved by their own optimiser, and no nodes of the posterior."""
+    optimizer, alone, params = WITHIN[name](), inner(), PARTS
+    state, its = optimizer.init(params), alone.init({"w": params["w"]})
+    for n in range(3):
+        key, own = jax.random.fold_in(rng_key, n), {"w": params["w"]}
+        drawn = bp.ivon_draw(key, params, state)
+        np.testing.assert_array_equal(drawn["w"], bp.ivon_draw(key, own, its)["w"])
+        jax.tree.map(np.testing.assert_array_equal, drawn["norm"], params["norm"])
+        g = jax.tree.map(lambda w: w + jnp.asarray(0.25, w.dtype), drawn)
+        said = bp.ivon_curvature(g, drawn, params, state)
+        assert len(jax.tree.leaves(said)) == 1  # a mean over draws needs no parts that are none
+        updates, state = optimizer.update(g, state, params, **{by: drawn if by == "sample" else said})
+        wanted, its = alone.update({"w": g["w"]}, its, own, sample={"w": drawn["w"]})
+        np.testing.assert_allclose(updates["w"], wanted["w"], rtol=1e-6)
+        factor = -0.5 if "multi" in name else 1.0  # `optax.masked` hands on what is not its own
+        np.testing.assert_allclose(updates["norm"]["scale"], factor * g["norm"]["scale"], rtol=1e-6)
+        params = optax.apply_updates(params, updates)
+    posterior, expected = bp.ivon_posterior(params, state), bp.ivon_posterior({"w": params["w"]}, its)["w"]
+    np.testing.assert_allclose(posterior["w"].scale, expected.scale, rtol=1e-6)
+    np.testing.assert_array_equal(posterior["norm"]["scale"], params["norm"]["scale"])
+    pruned = bp.bmr_prune(posterior)
+    assert list(pruned.mask) == ["w"]
+    np.testing.assert_array_equal(pruned.params["norm"]["bias"], params["norm"]["bias"])
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_zeros_are_kept_in_some_parameters_too(order, rng_key) -> None:
+    optimizer = ORDERS[order](inner())
+    state = optimizer.init(PARTS)
+    drawn = bp.ivon_draw(rng_key, PARTS, state)
+    np.testing.assert_array_equal(drawn["w"] != 0, ALIVE)
+    np.testing.assert_array_equal(drawn["norm"]["scale"], 1.0)
+    updates, state = optimizer.update(drawn, state, PARTS, sample=drawn)
+    posterior = bp.ivon_posterior(optax.apply_updates(PARTS, updates), state)
+    np.testing.assert_array_equal(np.asarray(posterior["w"].scale) > 0, ALIVE)
+    np.testing.assert_array_equal(np.asarray(posterior["w"].loc) != 0, ALIVE)
+
+
+def test_two_of_them_are_drawn_one_after_the_other(rng_key) -> None:
+    """Each by its own part of the state, as the refusal of both at once says."""
+    optimizer = optax.multi_transform(
+        {"a": inner(), "b": bp.ivon(RATE, num_rows=10, weight_decay=1.0)}, {"w": "a", "norm": "b"}
+    )
+    state = optimizer.init(PARTS)
+    with pytest.raises(ValueError, match=r"got 2 .*inner_states"):
+        bp.ivon_draw(rng_key, PARTS, state)
+    drawn, posterior = PARTS, PARTS
+    for n, part in enumerate(state.inner_states.values()):
+        drawn = bp.ivon_draw(jax.random.fold_in(rng_key, n), drawn, part)
+        posterior = bp.ivon_posterior(posterior, part)
+    assert all(jnp.all(a != b) for a, b in zip(jax.tree.leaves(drawn), jax.tree.leaves(PARTS), strict=True))
+    assert posterior["w"].prior_scale < posterior["norm"]["scale"].prior_scale == np.float32(0.1) ** 0.5
+    updates, _ = optimizer.update(drawn, state, PARTS, sample=drawn)
+    assert jax.tree.structure(updates) == jax.tree.structure(PARTS)
+
+
+def test_one_array_of_all_is_refused(rng_key) -> None:
+    for params in ({"w": jnp.ones(2)}, {"w": jnp.ones(2), "b": jnp.ones(1)}):
+        optimizer = optax.flatten(inner())
+        state = optimizer.init(params)
+        for call in (
+            lambda: bp.ivon_draw(rng_key, params, state),  # noqa: B023
+            lambda: bp.ivon_posterior(params, state),  # noqa: B023
+            lambda: bp.ivon_curvature(params, params, params, state),  # noqa: B023
+            lambda: optimizer.update(params, state, params, sample=params),  # noqa: B023
+            lambda: optimizer.update(params, state, params, curvature=params),  # noqa: B023
+        ):
+            with pytest.raises(ValueError, match=r"leave out optax\.flatten"):
+                call()

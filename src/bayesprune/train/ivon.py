@@ -67,8 +67,9 @@ def ivon(
         rescale: multiply the learning rate by h0 + delta, as the paper's settings mean it.
 
     Returns:
-        An optax transformation; others may follow it in a chain, or stand before it with ``curvature=``. Parameters may be of
-        bfloat16: means and moments are kept in float32.
+        An optax transformation; others may follow it in a chain, or stand before it with ``curvature=``. For some parameters
+        only, put ``optax.masked`` or ``optax.multi_transform`` around it. Parameters may be of bfloat16: means and moments are
+        kept in float32.
 
     Raises:
         ValueError: numbers out of range; an update without parameters, or without one of ``sample`` and ``curvature``.
@@ -117,7 +118,7 @@ def ivon(
                 "ivon needs the parameters, and the weights at which the gradient was taken or what they say of the curvature: "
                 "call update(gradient, state, params, sample=weights), weights = bp.ivon_draw(rng_key, params, state)."
             )
-        estimate = ivon_curvature(updates, sample, params, state) if curvature is None else curvature
+        estimate = ivon_curvature(updates, sample, params, state) if curvature is None else _own(curvature, state, "curvature")
         count = state.step + 1
         correction = 1.0 - jnp.asarray(b1, float) ** count.astype(float)
         rate = factor * (learning_rate(state.step) if callable(learning_rate) else learning_rate)
@@ -158,49 +159,55 @@ def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:
 
       w = m + e / sqrt(lam (h + delta)),  e ~ N(0, 1)
 
-    ``state``: that of `ivon`, or of a chain with it; under `keep_zeros` dead weights are 0 in every draw. Pure; to be jitted
-    with the step.
+    ``state``: that of `ivon`, or of a chain with it; under `keep_zeros` dead weights are 0 in every draw. Parameters that are
+    not `ivon`'s, as under ``optax.masked`` and ``optax.multi_transform``, are drawn as they are. Pure; to be jitted with the
+    step.
 
-    Raises `ValueError` for a state without one of `ivon`'s.
+    Raises `ValueError` for a state without one of `ivon`'s or with several, and for parameters of another tree, as the one
+    array that ``optax.flatten`` makes of them.
     """
     rng_key, found = check_key(rng_key), ivon_state(state)
     means = means_of(params, found)
     numbered = {f"{n:06d}": leaf for n, leaf in enumerate(jax.tree.leaves(means))}
     noise = jax.tree.unflatten(jax.tree.structure(means), list(normal_like(rng_key, numbered).values()))
     draw = lambda m, h, e, leaf: (m + e * _scale(h, found)).astype(jnp.result_type(leaf))  # noqa: E731
-    return _cut(jax.tree.map(draw, means, found.curvature, noise, params), state)
+    own = jax.tree.map(draw, means, found.curvature, noise, _own(params, found, "params"))
+    return _with_rest(_cut(own, state), params, found)
 
 
 def ivon_curvature(gradient: PyTree, sample: PyTree, params: PyTree, state: PyTree) -> Any:
-    """What a gradient at drawn weights says of the curvature, (24.1), in the parameters' tree; averaged as gradients are."""
+    """What a gradient at drawn weights says of the curvature, (24.1), in the parameters' tree; averaged as gradients are.
+
+    Of parameters that are not `ivon`'s there are no arrays in it.
+    """
     found = ivon_state(state)
+    own = (_own(tree, found, name) for name, tree in (("gradient", gradient), ("sample", sample)))
 
     def of_leaf(g: jax.Array, w: jax.Array, m: jax.Array, h: jax.Array) -> jax.Array:
         return formula.curvature_of_draw(g.astype(h.dtype), w.astype(h.dtype) - m, h, found.num_rows, found.decay)
 
-    return jax.tree.map(of_leaf, gradient, sample, means_of(params, found), found.curvature)
+    return jax.tree.map(of_leaf, *own, means_of(params, found), found.curvature)
 
 
 def ivon_posterior(params: PyTree, state: PyTree) -> Any:
     """The posterior as a tree of `MeanField`, with its prior: what `bmr_prune` and `prune_once` take.
 
     A curvature below zero, which noise may leave, counts as none; (24.4). Under `keep_zeros` dead weights are at mean and
-    scale 0.
+    scale 0. Parameters that are not `ivon`'s are in the tree as they are, and none of them is pruned.
     """
     found = ivon_state(state)
     prior = (found.num_rows * found.decay) ** -0.5
     means = _cut(means_of(params, found), state)
     scales = _cut(jax.tree.map(lambda h: _scale(jnp.maximum(h, 0.0), found), found.curvature), state)
-    return jax.tree.map(lambda mean, scale: MeanField(mean, scale, prior), means, scales)
+    return _with_rest(jax.tree.map(lambda mean, scale: MeanField(mean, scale, prior), means, scales), params, found)
 
 
 def ivon_state(state: PyTree) -> IVONState:
     """The state of `ivon` in that of an optimiser around it."""
     found = [node for node in jax.tree.leaves(state, is_leaf=_is_ivon) if _is_ivon(node)]
     if len(found) != 1:
-        raise ValueError(
-            f"state must hold the state of one bp.ivon, got {len(found)} in {got(state)}: give optimizer.init(params)."
-        )
+        remedy = "their parts one after the other, as state.inner_states['a']" if found else "optimizer.init(params)"
+        raise ValueError(f"state must hold the state of one bp.ivon, got {len(found)} in {got(state)}: give {remedy}.")
     return found[0]
 
 
@@ -209,7 +216,7 @@ def _cut(values: PyTree, state: PyTree) -> Any:
     is_one = lambda node: isinstance(node, KeepZerosState)  # noqa: E731
     for node in jax.tree.leaves(state, is_leaf=is_one):
         if is_one(node) and any(map(_is_ivon, jax.tree.leaves(node.inner, is_leaf=_is_ivon))):
-            values = where_alive(node.alive, values)
+            values = where_alive(_own(node.alive, ivon_state(node.inner), "the mask"), values)
     return values
 
 
@@ -219,11 +226,33 @@ def _is_ivon(node: object) -> bool:
 
 def means_of(params: PyTree, state: IVONState) -> Any:
     """The means, in the parameters' tree, as wide as they are kept."""
-    leaves, structure = jax.tree.flatten(params)
-    if len(leaves) != len(state.mean):
-        raise ValueError(f"params have {len(leaves)} arrays, and the state is of {len(state.mean)}: give those it was made of.")
+    leaves, structure = jax.tree.flatten(_own(params, state, "params"))
     wide = [jnp.asarray(leaf) if kept is None else kept for leaf, kept in zip(leaves, state.mean, strict=True)]
     return jax.tree.unflatten(structure, wide)
+
+
+def _own(tree: PyTree, state: IVONState, name: str) -> Any:
+    """What is `ivon`'s of a tree, and in place of the rest the nodes without arrays that `optax.masked` puts there."""
+    kept = lambda node, branch: node if _is_masked(node) else branch  # noqa: E731
+    try:
+        own = jax.tree.map(kept, state.curvature, tree, is_leaf=_is_masked)
+        return jax.tree.map(lambda leaf, _: leaf, own, state.curvature)  # refuses a branch in the place of an array
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must have the tree that the state was made of, got {len(jax.tree.leaves(tree))} arrays for "
+            f"{len(state.mean)}: give the parameters of optimizer.init(params) and what is in their tree, and leave out "
+            "optax.flatten, which makes one array of all."
+        ) from error
+
+
+def _with_rest(own: PyTree, params: PyTree, state: IVONState) -> Any:
+    """``own``, and the parameters themselves where they are not `ivon`'s."""
+    rest = lambda node, mine, theirs: theirs if _is_masked(node) else mine  # noqa: E731
+    return jax.tree.map(rest, state.curvature, own, params, is_leaf=_is_masked)
+
+
+def _is_masked(node: object) -> bool:
+    return isinstance(node, optax.MaskedNode)
 
 
 def _wide(leaf: ArrayLike) -> Any:
