@@ -116,7 +116,8 @@ def ivon(
         if params is None or (sample is None) == (curvature is None):
             raise ValueError(
                 "ivon needs the parameters, and the weights at which the gradient was taken or what they say of the curvature: "
-                "call update(gradient, state, params, sample=weights), weights = bp.ivon_draw(rng_key, params, state)."
+                "call update(gradient, state, params, sample=weights), weights = bp.ivon_draw(rng_key, params, state); in "
+                "bp.fit_svi give optimizer=bp.kernels.IVON()."
             )
         estimate = ivon_curvature(updates, sample, params, state) if curvature is None else _own(curvature, state, "curvature")
         count = state.step + 1
