@@ -1,4 +1,4 @@
-"""IVON within optax's own wrappers: numbers that are injected, some parameters only."""
+"""IVON within optax's own wrappers: numbers that are injected, some parameters only, gathered steps."""
 
 import jax
 import jax.numpy as jnp
@@ -163,3 +163,22 @@ def test_one_array_of_all_is_refused(rng_key) -> None:
         ):
             with pytest.raises(ValueError, match=r"leave out optax\.flatten"):
                 call()
+
+
+def test_multi_steps_have_the_last_curvature_and_a_loop_has_the_mean(rng_key) -> None:
+    """(24.2) in NumPy: what the docstring says of `optax.MultiSteps`, and what it says to do instead."""
+    optimizer, params = inner(), {"w": jnp.zeros(3)}
+    state, several = optimizer.init(params), optax.MultiSteps(inner(), 4)
+    gathered, slopes, said = several.init(params), [], []
+    for n in range(4):
+        w = bp.ivon_draw(jax.random.fold_in(rng_key, n), params, state)
+        g = jax.tree.map(lambda w: (1.0 + n) * w - 0.5, w)  # noqa: B023
+        slopes, said = [*slopes, g], [*said, np.asarray(g["w"]) * np.asarray(w["w"]) * ROWS * (H0 + DECAY)]
+        moved, gathered = several.update(g, gathered, params, curvature=bp.ivon_curvature(g, w, params, gathered))
+    mean = jax.tree.map(lambda *leaves: sum(leaves) / 4, *slopes)
+    updates, state = optimizer.update(mean, state, params, curvature={"w": jnp.asarray(sum(said) / 4)})
+    for found, hh in ((gathered.inner_opt_state, said[-1]), (state, sum(said) / 4)):
+        h = B2 * H0 + (1 - B2) * hh + (1 - B2) ** 2 * (H0 - hh) ** 2 / (2 * (H0 + DECAY))
+        np.testing.assert_allclose(found.curvature["w"], h, rtol=1e-4)
+        np.testing.assert_allclose(found.momentum["w"], (1 - B1) * mean["w"], rtol=1e-5)
+    assert not np.allclose(moved["w"], updates["w"], rtol=1e-3)

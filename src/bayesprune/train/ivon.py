@@ -54,6 +54,9 @@ def ivon(
 
     Give ``curvature=`` too where anything stands before this in a chain, such as ``optax.clip_by_global_norm``, or around it,
     as ``optax.MultiSteps``: what arrives then is no gradient at ``sample``, and the curvature of it would be wrong by a factor.
+    ``optax.MultiSteps`` averages gradients only: the curvature is that of the last micro-batch alone, whose expectation is that
+    of the average and whose variance is higher. Average both in the loop instead, and call ``update`` once.
+
     Numbers may change by ``optax.inject_hyperparams``: draws, curvature and posterior have those of the last update, before
     the first one those of ``init``. `kernels.IVON` is the same for `fit_svi`.
 
