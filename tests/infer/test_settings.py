@@ -55,6 +55,16 @@ BAD_SETTINGS = {
     "optimizer, NumPyro's": ({"optimizer": Adam(1e-3)}, TypeError, r"NumPyro's Adam: write optax\.adam"),
     "optimizer, a function": ({"optimizer": optax.adam}, TypeError, r"the function adam: call it, adam\(1e-3\)"),
     "optimizer, a class": ({"optimizer": Adam}, TypeError, r"the class Adam: call it"),
+    "optimizer, IVON of a loop": (
+        {"optimizer": bp.ivon(num_rows=60, weight_decay=0.1)},
+        ValueError,
+        r"in bp\.fit_svi give optimizer=bp\.kernels\.IVON\(\)",
+    ),
+    "optimizer, IVON within": (
+        {"optimizer": optax.chain(optax.clip(1.0), bp.ivon(num_rows=60, weight_decay=0.1))},
+        ValueError,
+        r"optimizer=bp\.kernels\.IVON\(\)",
+    ),
     "sparsifier, a class": ({"sparsifier": bp.methods.BMR}, TypeError, r"the class BMR: call it, as in bp\.methods\.BMR\(\)"),
     "sparsifier, a name": ({"sparsifier": "bmr"}, TypeError, r"sparsifier must be .* got 'bmr'.*bp\.methods\.BMR\(\)"),
     "kl_weight": ({"kl_weight": -1.0}, TypeError, r"kl_weight must be .* got -1\.0.*LinearWarmup"),

@@ -147,7 +147,7 @@ def test_what_is_missing_is_named(rng_key) -> None:
         optimizer.update(params, state, sample=params)
     with pytest.raises(ValueError, match=r"one bp\.ivon"):
         bp.ivon_draw(rng_key, params, optax.adam(1e-3).init(params))
-    with pytest.raises(ValueError, match="params have 2 arrays"):
+    with pytest.raises(ValueError, match=r"params must have the tree .* got 2 arrays for 1"):
         bp.ivon_draw(rng_key, {"w": 1.0, "v": 2.0}, state)
     for bad in (
         {"num_rows": 0},

@@ -23,7 +23,7 @@ class IVONState(NamedTuple):
     """``step``: how many there were. ``momentum``, ``curvature``: gm and h, in the parameters' tree, of float32 at least.
 
     ``mean``: the posterior's means as wide as those, by the number of the leaf, where a parameter's own type is too short to
-    hold small steps, as bfloat16 is; None elsewhere. ``num_rows``, ``decay``: lam and delta.
+    hold small steps, as bfloat16 is; None elsewhere. ``num_rows``, ``decay``: lam and delta, as the last update was given them.
     """
 
     step: jax.Array
@@ -54,7 +54,11 @@ def ivon(
 
     Give ``curvature=`` too where anything stands before this in a chain, such as ``optax.clip_by_global_norm``, or around it,
     as ``optax.MultiSteps``: what arrives then is no gradient at ``sample``, and the curvature of it would be wrong by a factor.
-    `kernels.IVON` is the same for `fit_svi`.
+    ``optax.MultiSteps`` averages gradients only: the curvature is that of the last micro-batch alone, whose expectation is that
+    of the average and whose variance is higher. Average both in the loop instead, and call ``update`` once.
+
+    Numbers may change by ``optax.inject_hyperparams``: draws, curvature and posterior have those of the last update, before
+    the first one those of ``init``. `kernels.IVON` is the same for `fit_svi`.
 
     Args:
         learning_rate: a number, or an optax schedule.
@@ -66,8 +70,9 @@ def ivon(
         rescale: multiply the learning rate by h0 + delta, as the paper's settings mean it.
 
     Returns:
-        An optax transformation; others may follow it in a chain, or stand before it with ``curvature=``. Parameters may be of
-        bfloat16: means and moments are kept in float32.
+        An optax transformation; others may follow it in a chain, or stand before it with ``curvature=``. For some parameters
+        only, put ``optax.masked`` or ``optax.multi_transform`` around it. Parameters may be of bfloat16: means and moments are
+        kept in float32.
 
     Raises:
         ValueError: numbers out of range; an update without parameters, or without one of ``sample`` and ``curvature``.
@@ -91,14 +96,16 @@ def ivon(
         check_positive(value, name)
     factor = h0 + weight_decay if rescale else 1.0
 
+    def numbers() -> tuple[jax.Array, jax.Array]:
+        return jnp.asarray(num_rows, float), jnp.asarray(weight_decay, float)
+
     def init(params: PyTree) -> IVONState:
         wide = [jnp.asarray(leaf, _wide(leaf)) for leaf in jax.tree.leaves(params)]
         kept = tuple(
             w if w.dtype != jnp.result_type(leaf) else None for w, leaf in zip(wide, jax.tree.leaves(params), strict=True)
         )
         filled = lambda value: jax.tree.map(lambda leaf: jnp.full(jnp.shape(leaf), value, _wide(leaf)), params)  # noqa: E731
-        numbers = jnp.asarray(num_rows, float), jnp.asarray(weight_decay, float)
-        return IVONState(jnp.zeros((), jnp.int32), filled(0.0), filled(h0), kept, *numbers)
+        return IVONState(jnp.zeros((), jnp.int32), filled(0.0), filled(h0), kept, *numbers())
 
     def update(
         updates: PyTree,
@@ -112,9 +119,10 @@ def ivon(
         if params is None or (sample is None) == (curvature is None):
             raise ValueError(
                 "ivon needs the parameters, and the weights at which the gradient was taken or what they say of the curvature: "
-                "call update(gradient, state, params, sample=weights), weights = bp.ivon_draw(rng_key, params, state)."
+                "call update(gradient, state, params, sample=weights), weights = bp.ivon_draw(rng_key, params, state); in "
+                "bp.fit_svi give optimizer=bp.kernels.IVON()."
             )
-        estimate = ivon_curvature(updates, sample, params, state) if curvature is None else curvature
+        estimate = ivon_curvature(updates, sample, params, state) if curvature is None else _own(curvature, state, "curvature")
         count = state.step + 1
         correction = 1.0 - jnp.asarray(b1, float) ** count.astype(float)
         rate = factor * (learning_rate(state.step) if callable(learning_rate) else learning_rate)
@@ -131,7 +139,8 @@ def ivon(
         # To the nearest number of the parameters' own type, so that short steps add up in the means and not in the rounding.
         change = jax.tree.map(lambda m, leaf: m.astype(leaf.dtype).astype(m.dtype) - leaf.astype(m.dtype), new, params)
         kept = tuple(None if old is None else leaf for old, leaf in zip(state.mean, jax.tree.leaves(new), strict=True))
-        return change, IVONState(count, momentum, after, kept, state.num_rows, state.decay)
+        # Those of this call, which `optax.inject_hyperparams` may change; the old state's belong to the draw that came in.
+        return change, IVONState(count, momentum, after, kept, *numbers())
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -154,49 +163,55 @@ def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:
 
       w = m + e / sqrt(lam (h + delta)),  e ~ N(0, 1)
 
-    ``state``: that of `ivon`, or of a chain with it; under `keep_zeros` dead weights are 0 in every draw. Pure; to be jitted
-    with the step.
+    ``state``: that of `ivon`, or of a chain with it; under `keep_zeros` dead weights are 0 in every draw. Parameters that are
+    not `ivon`'s, as under ``optax.masked`` and ``optax.multi_transform``, are drawn as they are. Pure; to be jitted with the
+    step.
 
-    Raises `ValueError` for a state without one of `ivon`'s.
+    Raises `ValueError` for a state without one of `ivon`'s or with several, and for parameters of another tree, as the one
+    array that ``optax.flatten`` makes of them.
     """
     rng_key, found = check_key(rng_key), ivon_state(state)
     means = means_of(params, found)
     numbered = {f"{n:06d}": leaf for n, leaf in enumerate(jax.tree.leaves(means))}
     noise = jax.tree.unflatten(jax.tree.structure(means), list(normal_like(rng_key, numbered).values()))
     draw = lambda m, h, e, leaf: (m + e * _scale(h, found)).astype(jnp.result_type(leaf))  # noqa: E731
-    return _cut(jax.tree.map(draw, means, found.curvature, noise, params), state)
+    own = jax.tree.map(draw, means, found.curvature, noise, _own(params, found, "params"))
+    return _with_rest(_cut(own, state), params, found)
 
 
 def ivon_curvature(gradient: PyTree, sample: PyTree, params: PyTree, state: PyTree) -> Any:
-    """What a gradient at drawn weights says of the curvature, (24.1), in the parameters' tree; averaged as gradients are."""
+    """What a gradient at drawn weights says of the curvature, (24.1), in the parameters' tree; averaged as gradients are.
+
+    Of parameters that are not `ivon`'s there are no arrays in it.
+    """
     found = ivon_state(state)
+    own = (_own(tree, found, name) for name, tree in (("gradient", gradient), ("sample", sample)))
 
     def of_leaf(g: jax.Array, w: jax.Array, m: jax.Array, h: jax.Array) -> jax.Array:
         return formula.curvature_of_draw(g.astype(h.dtype), w.astype(h.dtype) - m, h, found.num_rows, found.decay)
 
-    return jax.tree.map(of_leaf, gradient, sample, means_of(params, found), found.curvature)
+    return jax.tree.map(of_leaf, *own, means_of(params, found), found.curvature)
 
 
 def ivon_posterior(params: PyTree, state: PyTree) -> Any:
     """The posterior as a tree of `MeanField`, with its prior: what `bmr_prune` and `prune_once` take.
 
     A curvature below zero, which noise may leave, counts as none; (24.4). Under `keep_zeros` dead weights are at mean and
-    scale 0.
+    scale 0. Parameters that are not `ivon`'s are in the tree as they are, and none of them is pruned.
     """
     found = ivon_state(state)
     prior = (found.num_rows * found.decay) ** -0.5
     means = _cut(means_of(params, found), state)
     scales = _cut(jax.tree.map(lambda h: _scale(jnp.maximum(h, 0.0), found), found.curvature), state)
-    return jax.tree.map(lambda mean, scale: MeanField(mean, scale, prior), means, scales)
+    return _with_rest(jax.tree.map(lambda mean, scale: MeanField(mean, scale, prior), means, scales), params, found)
 
 
 def ivon_state(state: PyTree) -> IVONState:
     """The state of `ivon` in that of an optimiser around it."""
     found = [node for node in jax.tree.leaves(state, is_leaf=_is_ivon) if _is_ivon(node)]
     if len(found) != 1:
-        raise ValueError(
-            f"state must hold the state of one bp.ivon, got {len(found)} in {got(state)}: give optimizer.init(params)."
-        )
+        remedy = "their parts one after the other, as state.inner_states['a']" if found else "optimizer.init(params)"
+        raise ValueError(f"state must hold the state of one bp.ivon, got {len(found)} in {got(state)}: give {remedy}.")
     return found[0]
 
 
@@ -205,7 +220,7 @@ def _cut(values: PyTree, state: PyTree) -> Any:
     is_one = lambda node: isinstance(node, KeepZerosState)  # noqa: E731
     for node in jax.tree.leaves(state, is_leaf=is_one):
         if is_one(node) and any(map(_is_ivon, jax.tree.leaves(node.inner, is_leaf=_is_ivon))):
-            values = where_alive(node.alive, values)
+            values = where_alive(_own(node.alive, ivon_state(node.inner), "the mask"), values)
     return values
 
 
@@ -215,11 +230,33 @@ def _is_ivon(node: object) -> bool:
 
 def means_of(params: PyTree, state: IVONState) -> Any:
     """The means, in the parameters' tree, as wide as they are kept."""
-    leaves, structure = jax.tree.flatten(params)
-    if len(leaves) != len(state.mean):
-        raise ValueError(f"params have {len(leaves)} arrays, and the state is of {len(state.mean)}: give those it was made of.")
+    leaves, structure = jax.tree.flatten(_own(params, state, "params"))
     wide = [jnp.asarray(leaf) if kept is None else kept for leaf, kept in zip(leaves, state.mean, strict=True)]
     return jax.tree.unflatten(structure, wide)
+
+
+def _own(tree: PyTree, state: IVONState, name: str) -> Any:
+    """What is `ivon`'s of a tree, and in place of the rest the nodes without arrays that `optax.masked` puts there."""
+    kept = lambda node, branch: node if _is_masked(node) else branch  # noqa: E731
+    try:
+        own = jax.tree.map(kept, state.curvature, tree, is_leaf=_is_masked)
+        return jax.tree.map(lambda leaf, _: leaf, own, state.curvature)  # refuses a branch in the place of an array
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must have the tree that the state was made of, got {len(jax.tree.leaves(tree))} arrays for "
+            f"{len(state.mean)}: give the parameters of optimizer.init(params) and what is in their tree, and leave out "
+            "optax.flatten, which makes one array of all."
+        ) from error
+
+
+def _with_rest(own: PyTree, params: PyTree, state: IVONState) -> Any:
+    """``own``, and the parameters themselves where they are not `ivon`'s."""
+    rest = lambda node, mine, theirs: theirs if _is_masked(node) else mine  # noqa: E731
+    return jax.tree.map(rest, state.curvature, own, params, is_leaf=_is_masked)
+
+
+def _is_masked(node: object) -> bool:
+    return isinstance(node, optax.MaskedNode)
 
 
 def _wide(leaf: ArrayLike) -> Any:
