@@ -29,7 +29,7 @@ from bayesprune.cli.flags import parse
 ROWS = np.random.default_rng(0).normal(size=(96, 4)).astype(np.float32)
 DATA = bp.Dataset(ROWS, np.argmax(ROWS[:, :3], axis=1).astype(np.int32))
 BITS = bp.Dataset(ROWS, (ROWS[:, 0] > 0).astype(np.int32))
-TIMES = ("seconds", "checksum")  # of a run's figures, those that no two runs share
+TIMES = ("seconds", "checksum", "resumed_at_step")  # of a run's figures, those that no two runs share
 EVERY = 25  # steps between checkpoints
 PLAIN: dict[str, Any] = {"course": bp.courses.Plain(), "optimizer": optax.adabelief(1e-2)}
 
@@ -75,7 +75,7 @@ def command_line(checkpoint: str, callbacks: Any = ()) -> dict[str, str]:
 
 def content(path: Path) -> str:
     """A digest of what a file holds: JSON without times and the paths that it names; of a log the last line of each step, as
-    steps after the last checkpoint are told again; of tensors their head whatever its order, which differs between processes.
+    steps after the last checkpoint are written again; of tensors their head whatever its order, which differs between processes.
     """
     text = path.read_bytes()
     if path.suffix in (".json", ".jsonl"):
