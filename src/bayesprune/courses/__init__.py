@@ -4,8 +4,7 @@
 """
 
 from bayesprune.courses.course import Course, Plan
-from bayesprune.courses.papers import paper, papers
-from bayesprune.courses.plain import Plain
+from bayesprune.courses.plain import Plain, paper, papers
 from bayesprune.courses.standard import Standard
 
 __all__ = ["Course", "Plain", "Plan", "Standard", "paper", "papers"]

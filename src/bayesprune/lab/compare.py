@@ -15,10 +15,10 @@ from bayesprune.data.loading import load_test
 from bayesprune.data.tables.reading import needed
 from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import rivals, tries
-from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
 from bayesprune.lab.run import check_data, run
+from bayesprune.lab.task import net_of
 
 NAME = "compare"
 

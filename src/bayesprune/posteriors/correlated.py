@@ -15,8 +15,8 @@ from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.kl import kl_divergence
 
 from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 from bayesprune.core.layout import Layout, ParamSpec
-from bayesprune.core.products import WHOLE_PRODUCTS
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
