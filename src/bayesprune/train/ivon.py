@@ -12,9 +12,9 @@ from bayesprune.core.checks import check_key, check_number, check_positive, got
 from bayesprune.core.given import RandomKey
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import ivon as formula
+from bayesprune.model.transforms.noise import normal_like
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.train.keep_zeros import KeepZerosState, where_alive
-from bayesprune.train.noise import normal_like
 
 REFERENCE = "shen2024variational"
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive
 from bayesprune.formulas import sghmc_spl as formula
+from bayesprune.model.transforms.noise import normal_like
 from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
-from bayesprune.train.noise import normal_like
 
 REFERENCE = "ke2022optimization"
 
