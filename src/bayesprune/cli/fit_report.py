@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.cli import fitted
-from bayesprune.data.tables.schema import listed
+from bayesprune.data.tables.reading import listed
 from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
 from bayesprune.report.tables import aligned, number, percent

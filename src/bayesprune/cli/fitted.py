@@ -10,8 +10,8 @@ import numpy as np
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.data.tables.columns import check_whole
-from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
-from bayesprune.data.tables.schema import digest_of, listed, target_from_json
+from bayesprune.data.tables.reading import read_again, take_columns, values_of
+from bayesprune.data.tables.schema import digest_of, target_from_json
 from bayesprune.data.tables.target import Target
 from bayesprune.report.calibration import ece
 from bayesprune.report.crps import crps
@@ -49,19 +49,13 @@ class Fitted:
 
     def inputs(self, frame: Any, where: str) -> Any:
         """The columns of a frame that the estimator reads."""
-        if lacking := [name for name in self.columns if name not in frame.columns]:
-            raise ValueError(
-                f"{where} lacks {listed(lacking)}, which {self.file} had, and has {listed(list(frame.columns))}: add what is "
-                "missing, empty where it is not known, or fit anew without it."
-            )
-        return frame[list(self.columns)]
+        return take_columns(
+            frame, self.columns, where, self.file, "add what is missing, empty where it is not known, or fit anew without it"
+        )
 
     def frame(self, path: Path) -> Any:
         """A file's table, columns that were text read as text."""
-        check_kind(path)
-        if path.suffix.lower() in ARRAYS:
-            raise ValueError(f"{path} has no names of columns, and the fit was of those of {self.file}: give a table.")
-        return read_frame(path, [*self.texts, *[self.target.name] * self.target.text])
+        return read_again(path, self.file, [*self.texts, *[self.target.name] * self.target.text])
 
     def labelled(self, path: Path) -> tuple[Any, np.ndarray]:
         """Inputs and targets of a file; labels are places among ``target.classes``."""

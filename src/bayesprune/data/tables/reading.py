@@ -16,6 +16,7 @@ import numpy as np
 from bayesprune.core.files import DamagedFileError, reading
 
 TEXTS, PARQUET, ARRAYS = (".csv", ".tsv"), (".parquet",), (".npz",)
+SHOWN = 8  # names in a line
 NAMELESS = "Unnamed: "  # what pandas calls a column without a name begins so
 
 
@@ -53,6 +54,32 @@ def read_frame(path: Path, text: Collection[str] = ()) -> Any:
     if not len(frame):
         raise ValueError(f"{path} has no rows, only names.")
     return frame
+
+
+def read_again(path: Path, file: str, text: Collection[str]) -> Any:
+    """`read_frame` of new rows for what was trained on the table ``file``; arrays have no names of columns, and are refused."""
+    check_kind(path)
+    if path.suffix.lower() in ARRAYS:
+        raise ValueError(f"{path} has no names of columns, and training was on those of {file}: give a table.")
+    return read_frame(path, text)
+
+
+def take_columns(frame: Any, names: Sequence[str], where: str, file: str, remedy: str) -> Any:
+    """The columns of a frame by name, in this order; `ValueError` names those that ``file`` had and it has not."""
+    if lacking := [name for name in names if name not in frame.columns]:
+        has = listed(list(frame.columns))
+        raise ValueError(f"{where} lacks {listed(lacking)}, which {file} had, and has {has}: {remedy}.")
+    return frame[list(names)]
+
+
+def listed(names: Sequence[str], most: int = SHOWN) -> str:
+    """The first names, and how many more there are.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _of_text(pandas: ModuleType, path: Path, separator: str, alone: bool, kinds: dict[str, type]) -> Any:
