@@ -1,7 +1,7 @@
 """Columns of texts as numbers: which categories are told apart, how each is written, what is said of those that are not."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -37,11 +37,10 @@ def means(labels: bool, seed: int) -> Pipeline:
 def warn_of_names(name: object, column: Any) -> None:
     """Of texts that few rows share: nothing is learnt of them, and a date among them is lost."""
     common = common_in(column)
-    rare = ~column.isin(common) & column.notna()
+    rare = ~column.isin(common.values) & column.notna()
     if column[rare].nunique() > MOST and rare.sum() > len(column) / 2:
-        least = LEAST_OF_MEANS if len(common) > MOST else LEAST_ROWS
         warnings.warn(
-            f"column {name!r} of X has texts in {rare.sum()} of its {len(column)} rows that fewer than {least} rows "
+            f"column {name!r} of X has texts in {rare.sum()} of its {len(column)} rows that fewer than {common.least} rows "
             "share, and all of them are read as one: leave it out, or give what it says as columns of their own; dates by "
             "pd.to_datetime.",
             stacklevel=2,
@@ -61,11 +60,20 @@ def forget_few(fitted: OneHotEncoder | Pipeline) -> None:
         encoding[is_rare] = mean
 
 
-def common_in(column: Any) -> Any:
-    """The categories of a column, gaps too, that enough rows have: fewer where so many do that they are read by means."""
+class Common(NamedTuple):
+    """The categories of a column, gaps too, that ``least`` rows have; ``by_means``: so many that their means are read."""
+
+    values: Any
+    least: int
+    by_means: bool
+
+
+def common_in(column: Any) -> Common:
+    """The categories that are kept apart: of more than 20 that five rows have, all that three have, by their means."""
     counts = column.value_counts(dropna=False)
-    by_means = (counts >= LEAST_ROWS).sum() > MOST
-    return counts.index[counts >= (LEAST_OF_MEANS if by_means else LEAST_ROWS)]
+    by_means = bool((counts >= LEAST_ROWS).sum() > MOST)
+    least = LEAST_OF_MEANS if by_means else LEAST_ROWS
+    return Common(counts.index[counts >= least], least, by_means)
 
 
 class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -78,7 +86,7 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: object = None) -> "CommonCategories":
         self.n_features_in_ = X.shape[1]
         # Arrays of objects, for skops writes no index and no column of pandas'.
-        self.common_ = [np.asarray(common_in(X.iloc[:, place]), object) for place in range(X.shape[1])]
+        self.common_ = [np.asarray(common_in(X.iloc[:, place]).values, object) for place in range(X.shape[1])]
         self.rare_rows_ = [int((~X.iloc[:, place].isin(self.common_[place])).sum()) for place in range(X.shape[1])]
         self.seen_ = [np.asarray(X.iloc[:, place].unique(), object) for place in range(X.shape[1])]
         return self

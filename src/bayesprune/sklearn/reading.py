@@ -16,7 +16,6 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_names, warn_of_strangers, zeros_and_ones
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
-    MOST,
     Kinds,
     check_frame,
     check_no_dates,
@@ -147,7 +146,7 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     if numbers:
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
     for place in kinds.texts:
-        many = np.ndim(y) == 1 and len(common_in(frame.iloc[:, place])) > MOST
+        many = np.ndim(y) == 1 and common_in(frame.iloc[:, place]).by_means
         parts.append((str(place), means(labels, seed) if many else zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
