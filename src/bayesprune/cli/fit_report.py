@@ -82,7 +82,7 @@ def end(record: Mapping[str, Any], folder: Path) -> str:
 
 
 def html(record: Mapping[str, Any], of: fitted.Fitted, held: tuple[Any, np.ndarray], foreseen: np.ndarray, reasons: Any) -> str:
-    """report.html: one file with the figures in it; ``held``: the rows held back, ``foreseen``: what is foreseen of them."""
+    """report.html: one file with the figures in it; ``held``: the rows held back, ``foreseen``: their predictions."""
     x, y = held
     scores = [(name, number(value), WORDS[name]) for name, value in record["scores"].items()]
     moved = [(one["input"], "yes" if one["read"] else "no", number(one["moves"])) for one in record["inputs"]]

@@ -1,4 +1,4 @@
-"""The folder that `bayesprune fit` makes: what is in it, and what its estimator says of new rows."""
+"""The folder that `bayesprune fit` makes: its files, and predictions of its estimator for new rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ def is_one(folder: Path) -> bool:
 
 
 def refuse(folder: Path) -> None:
-    """Refuse a folder of `bayesprune fit` for what runs are asked."""
+    """Refuse a folder of `bayesprune fit` where a folder of a run is needed."""
     if is_one(folder):
         raise ValueError(
             f"{folder} is of bayesprune fit, which predict and evaluate read: give the folder of a run, or another --out."
@@ -118,7 +118,7 @@ def predictions(of: Fitted, x: Any, level: float) -> dict[str, np.ndarray]:
 
 
 def judged(of: Fitted, x: Any, y: np.ndarray, foreseen: np.ndarray) -> dict[str, float]:
-    """What rows that the fit had not seen say of it; ``foreseen``: what it foresees of them."""
+    """Scores on rows that the fit has not seen; ``foreseen``: its predictions of them."""
     return _of_labels(of, x, y, foreseen) if of.classes else _of_numbers(of.model, x, y, foreseen)
 
 

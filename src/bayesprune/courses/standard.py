@@ -1,4 +1,4 @@
-"""The standard course: what a fit does where nobody tells it otherwise."""
+"""The standard course: the default of a fit."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Inputs of which one cannot be told from another: groups of columns that are nearly copies of each other."""
+"""Groups of inputs that are nearly copies of one another: no data can say which of a group matters."""
 
 import numpy as np
 from jaxtyping import Int64, Shaped

@@ -176,16 +176,16 @@ def _result(bnn: BNN, moving: BNN, last: FitResult, chains: list[Kept]) -> FitRe
 
 
 ROWS = 1_000  # of the data, spread evenly, that are predicted
-LEAST = 5.0  # nats of the whole data: who gains less has learnt nothing that could be told from chance
+LEAST = 5.0  # nats of the whole data: a smaller gain may be chance
 SHARE = 0.1  # of the baseline: a potential that has fallen by more has learnt
 
 
 def warn_of_no_learning(rng_key: Key, fit: FitResult, bnn: BNN, data: object, acted: bool) -> None:
-    """Warn where the kept networks predict the data no better than a prediction without inputs does.
+    """Warn where the kept networks predict the data no better than constants do.
 
-    The potential alone cannot tell: a chain that begins near zero gains prior energy as it spreads, and one that is pruned
-    loses what its dead weights had. So rows are predicted, where the potential has not clearly fallen, or a sparsifier has
-    ``acted``; of data in memory, and likelihoods with a `baseline`.
+    The potential alone does not show it: it rises as a chain that starts near zero spreads, and falls when weights are cut. So
+    rows are predicted, unless the potential has clearly fallen and no sparsifier has ``acted``. Only for data in memory, and
+    for likelihoods with a `baseline`.
     """
     y, steps = getattr(data, "y", None), fit.losses.shape[-1]
     if fit.interrupted or steps < FEWEST_STEPS or not in_memory(y):

@@ -71,7 +71,7 @@ def _gain(left: Any) -> jax.Array:
 
 
 def all_alive(alive: jax.Array) -> bool:
-    """Whether it is known that nothing is to be cut: then nothing is computed."""
+    """Whether all is alive for certain: then nothing has to be computed."""
     return not isinstance(alive, jax.core.Tracer) and bool(np.all(alive))
 
 

@@ -1,4 +1,4 @@
-"""How posteriors start: as families say, or soundly: so small that weights can be left out, and a deep net carries a signal."""
+"""How posteriors start: by their family's own rule, or small enough to prune and large enough for a deep net's signal."""
 
 import math
 from typing import Any
@@ -46,7 +46,7 @@ def sound_start(prior: object, layout: Layout) -> Sound:
 
 
 def sound_scales(prior: object, layout: Layout) -> SoundScales:
-    """(site, start of its logarithm) of the positive scales that a prior wants to start elsewhere than at 1."""
+    """(site, start of its logarithm) of the positive scales that do not start at 1 under this prior."""
     return tuple(prior.scale_starts(layout).items()) if hasattr(prior, "scale_starts") else ()
 
 

@@ -1,4 +1,4 @@
-"""Columns of texts as numbers: which categories are told apart, how each is written, what is said of those that are not."""
+"""Columns of texts as numbers: which categories have a number of their own, how it is computed, and warnings about the rest."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ def means(labels: bool, seed: int) -> Pipeline:
 
 
 def warn_of_names(name: object, column: Any) -> None:
-    """Of texts that few rows share: nothing is learnt of them, and a date among them is lost."""
+    """Warn of texts that few rows share: nothing is learnt from them, nor from dates among them."""
     common = common_in(column)
     rare = ~column.isin(common.values) & column.notna()
     if column[rare].nunique() > MOST and rare.sum() > len(column) / 2:
@@ -48,9 +48,9 @@ def warn_of_names(name: object, column: Any) -> None:
 
 
 def forget_few(fitted: OneHotEncoder | Pipeline) -> None:
-    """Where hardly a row is of a rare category the mean of those is their own targets: the mean of all stands for it.
+    """Give the rare categories the mean of all targets where fewer than five rows have one: theirs is of hardly any rows.
 
-    Whatever comes later is of that category, and would be foreseen as the one row that was.
+    Every later unknown text counts as rare, and would be predicted as those few rows were.
     """
     if not isinstance(fitted, Pipeline) or fitted[0].rare_rows_[0] >= LEAST_ROWS:
         return
@@ -77,10 +77,10 @@ def common_in(column: Any) -> Common:
 
 
 class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Puts one category in the place of all rare ones, and of those that come later.
+    """Replaces all rare categories, and later unknown ones, by one.
 
-    The mean of a single row is that row's own target wherever it is read, and that of other rows where it is cross-fitted: of
-    names that are each row's own the network would learn one column, and be given another.
+    The mean target of a category of one row is that row's target, but in cross-fitting it is the mean of other rows. Of a
+    column of names, one for each row, the network would be trained on the one and predict by the other.
     """
 
     def fit(self, X: Any, y: object = None) -> "CommonCategories":
@@ -98,7 +98,7 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def warn_of_strangers(name: object, column: Any, fitted: OneHotEncoder | Pipeline) -> None:
-    """Of a column none of whose texts was there in the fit: they are written in another way, more likely than new."""
+    """Warn of a column none of whose texts was in the fit: more likely than new, they are written in another way."""
     if isinstance(fitted, Pipeline):
         known, told_apart = fitted[0].seen_[0], len(fitted[0].common_[0])
     else:

@@ -1,4 +1,4 @@
-"""What quick models foresee rows with, of what a form sees and of y without columns; and what is said of a fit beside them."""
+"""How well trees, lines and constants predict held-out rows, and the warning of a fit that is no better than constants."""
 
 import warnings
 from typing import Any
@@ -143,7 +143,7 @@ def is_behind(lead: Float64[np.ndarray, " rows"]) -> bool:
 def warn_of_held_out(
     nats: Float64[np.ndarray, " held"], estimator: Any, x: np.ndarray, y: np.ndarray, folds: list[tuple[np.ndarray, np.ndarray]]
 ) -> None:
-    """Warn where held-out rows, foreseen with ``nats``, are foreseen better by the constants of the others."""
+    """Warn where held-out rows, of log densities ``nats``, are predicted better by constants of the other rows."""
     measured = [estimator._measured(CONSTANTS, x, y, *fold) for fold in folds]
     if any(one is None for one in measured) or not np.ptp(y):
         return
@@ -153,9 +153,10 @@ def warn_of_held_out(
 
 
 def warn_of_fitted(estimator: Any, x: np.ndarray, y: np.ndarray, said: str) -> None:
-    """Warn where the fit's loss has said that it learnt nothing, and its own rows are foreseen no better than by constants.
+    """Warn, after a loss as of a fit that learnt nothing, where its own rows are predicted no better than by constants.
 
-    Of likelihoods that the measures do not know, by their own best constants; else what the loss has said.
+    The constants are those of `by_constants`, or for other likelihoods their own best ones (`baseline`). Without either the
+    warning of the loss, ``said``, is given.
     """
     rows = np.arange(len(y))
     constants = estimator._measured(CONSTANTS, x, y, rows, rows)

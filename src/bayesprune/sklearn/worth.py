@@ -1,4 +1,4 @@
-"""How much each column is worth to what predicts best, a lasso or a network: what inputs and their copies are compared by."""
+"""Importances of columns in the better of two models, lasso or network: by these, inputs are compared with their copies."""
 
 import warnings
 import zlib

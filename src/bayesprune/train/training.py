@@ -220,7 +220,7 @@ class Training:
             raise UnsavedError(error.errno, error.strerror or str(error), self._result(step, standing, record)) from error
 
     def _show(self, step: int, standing: Standing, record: Record) -> bool:
-        """Show the moment to who watches; whether a callback asks for the end."""
+        """Call the callbacks; whether one of them ends the fit."""
         carry, sparse = standing.carry, standing.sparse
         now: Callable[[], tuple[dict[str, Any], dict[str, Any]]] = functools.partial(self._params, carry, sparse.mask)
         due = self.periods.shows(step, record.stopped)

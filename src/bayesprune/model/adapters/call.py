@@ -1,4 +1,4 @@
-"""How a net is called: its rows first, then what it wants to know by name."""
+"""How a net is called: its rows first, then the keyword arguments that it has."""
 
 import inspect
 from collections.abc import Callable, Mapping
