@@ -50,17 +50,15 @@ def test_map_with_path_names_every_node() -> None:
     assert jax.tree.leaves(got) == [True] * 4
 
 
-@pytest.mark.parametrize("predicate", [lambda path, shape: len(shape) > 1, lambda path, shape: path.startswith("blocks")])
-def test_merge_undoes_split(predicate: object) -> None:
-    chosen, rest = trees.split(TREE, predicate)
-    assert chosen and rest and not chosen.keys() & rest.keys()
-    assert all(predicate(path, trees.shape(node)) for path, node in chosen.items())
-    assert same(trees.merge(TREE, chosen, rest), TREE)
+def test_merge_puts_the_nodes_of_flat_parts_in_their_places() -> None:
+    nodes = trees.flatten(TREE)
+    first = next(iter(nodes))
+    assert same(trees.merge(TREE, {first: nodes.pop(first)}, nodes), TREE) and nodes
 
 
 def test_merge_keeps_branches_without_leaves() -> None:
     tree = {"nn$params": {}, "a": 1.0}
-    assert trees.merge(tree, *trees.split(tree, lambda path, shape: True)) == tree
+    assert trees.merge(tree, trees.flatten(tree)) == tree
 
 
 @pytest.mark.parametrize("parts", [({"a": 1.0},), ({"a": 1.0, "b": 2.0, "c": 3.0},)])

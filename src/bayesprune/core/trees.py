@@ -92,20 +92,6 @@ def size(tree: PyTree) -> int:
     return sum(math.prod(shape(node)) for node in jax.tree.leaves(tree, is_leaf=is_node))
 
 
-def split(tree: PyTree, predicate: Callable[[str, tuple[int, ...]], bool]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two flat dicts by path: the nodes for which ``predicate(path, shape)`` holds, and the rest. `merge` is its inverse.
-
-    >>> chosen, rest = split({"kernel": jnp.zeros((2, 3)), "bias": jnp.zeros(3)}, lambda path, shape: len(shape) > 1)
-    >>> list(chosen), list(rest)
-    (['kernel'], ['bias'])
-    """
-    chosen: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for path, node in flatten(tree).items():
-        (chosen if predicate(path, shape(node)) else rest)[path] = node
-    return chosen, rest
-
-
 def merge(like: PyTree, *parts: Mapping[str, Any]) -> PyTree:
     """A tree of the structure of ``like`` whose nodes come, by path, from flat dicts; later parts win.
 
@@ -118,9 +104,7 @@ def merge(like: PyTree, *parts: Mapping[str, Any]) -> PyTree:
     wanted = flatten(like)
     if nodes.keys() != wanted.keys():
         missing, surplus = sorted(wanted.keys() - nodes.keys()), sorted(nodes.keys() - wanted.keys())
-        raise ValueError(
-            f"parts do not make up the tree: missing {missing}, not in it {surplus}; pass every part of one split."
-        )
+        raise ValueError(f"parts do not make up the tree: missing {missing}, not in it {surplus}; give each of its nodes once.")
     return map_with_path(lambda path, _: nodes[path], like)
 
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Shaped
+from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, xlog1py, xlogy
 
 from bayesprune.core.checks import check_integer, check_key
@@ -182,8 +183,6 @@ def _bound_of_log_r(counts: np.ndarray, means: np.ndarray, shape: float, rate: f
 
 def _normal(bound: Callable[[float], float], centre: float) -> tuple[float, float]:
     """The mode and the standard deviation that its curvature says."""
-    from scipy.optimize import minimize_scalar  # loaded by no other part of `import bayesprune`
-
     mode = float(minimize_scalar(lambda rho: -bound(rho), bounds=(centre - REACH, centre + REACH), method="bounded").x)
     curvature = (2 * bound(mode) - bound(mode - STEP) - bound(mode + STEP)) / STEP**2
     return mode, max(curvature, 1e-6) ** -0.5
