@@ -17,9 +17,8 @@ from bayesprune.core.send import send
 from bayesprune.infer.curvature.bytes_needed import check_bytes
 from bayesprune.infer.curvature.directions import STRUCTURES, log_density
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
-from bayesprune.infer.curvature.hessian import hessian
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.once import FORMS
+from bayesprune.infer.curvature.once import FORMS, hessian
 from bayesprune.infer.curvature.over_rows import Sums
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
 from bayesprune.infer.data import check_program_data

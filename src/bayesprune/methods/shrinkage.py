@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from bayesprune.core.checks import check_positive, check_share, unknown_name
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.scales import LogNormalScale
 from bayesprune.prune import cutting
 from bayesprune.prune.bookkeeping import first_state, take_step
 

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from bayesprune.core.checks import check_positive, unknown_name
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.posteriors.gaussian_scale import GaussianScale
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.scales import GaussianScale, LogNormalScale
 from bayesprune.prune import of_law
 from bayesprune.prune.bookkeeping import first_state, take_step
 

@@ -17,9 +17,8 @@ from bayesprune.formulas import concrete
 from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import Improper, noisy_weights
-from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_inputs
 from bayesprune.model.prior import SiteMoments
-from bayesprune.model.unit_axes import of_inputs
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 

@@ -12,11 +12,10 @@ from bayesprune.core.checks import check_positive, unknown_name
 from bayesprune.core.types import Array
 from bayesprune.formulas import regularised
 from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.layout import Layout, ParamSpec, of_outputs
 from bayesprune.model.prior import SiteMoments
-from bayesprune.model.unit_axes import of_outputs
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.scales import LogNormalScale
 
 REFERENCE = "piironen2017sparsity"
 LAST = SLABS = ("layer", "unit")

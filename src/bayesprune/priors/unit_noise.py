@@ -18,12 +18,11 @@ from bayesprune.formulas.truncated_log_normal import quantile
 from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import noisy_weights
-from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_outputs
 from bayesprune.model.prior import SiteMoments
-from bayesprune.model.unit_axes import of_outputs
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
-from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
+from bayesprune.posteriors.scales import TruncatedLogNormalScale
 
 REFERENCE = "neklyudov2017structured"
 HIGH, LARGEST_LOC, LOG_SCALES = 0.0, 5.0, (-9.0, 5.0)
