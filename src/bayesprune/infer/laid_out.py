@@ -28,7 +28,7 @@ from bayesprune.infer.settings import (
     check_sampler,
     check_surroundings,
     returns_when_interrupted,
-    standing_mask,
+    starting_mask,
     weight_of,
 )
 from bayesprune.model.bnn import BNN
@@ -104,7 +104,7 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     check_integer(a.eval_samples, "eval_samples")
     check_object(a.course, "course", ("begin", "plan"), "bp.courses.Standard()")
     origin = as_origin(a.init, a.init_params)
-    mask = standing_mask(a.program, a.mask) if origin is None else a.mask
+    mask = starting_mask(a.program, a.mask) if origin is None else a.mask
     given = Given(None if a.init_params is None else as_params(a.init_params, "init_params"), mask, a.storage, origin)
     start = origin.params if origin is not None else given.init_params
     acts = not isinstance(a.sparsifier, KeepAll)
@@ -182,7 +182,7 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
     check_sampler(a.kernel)
     if a.chain_method not in METHODS:
         raise unknown_name("chain_method", a.chain_method, METHODS)
-    mask = standing_mask(a.bnn, a.mask) if a.init is None else a.mask
+    mask = starting_mask(a.bnn, a.mask) if a.init is None else a.mask
     if a.chain_method != SEQUENTIAL:
         check_plain(a.chain_method, a.sparsifier, callbacks, mask, a.init, a.init_params, a.eval_data, a.checkpoint)
     check_parts(a.bnn, a.sparsifier, NeverStop())

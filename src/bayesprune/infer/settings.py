@@ -138,7 +138,7 @@ def check_sampler(kernel: object) -> None:
         )
 
 
-def standing_mask(program: Trainable, mask: GivenMask) -> Any:
+def starting_mask(program: Trainable, mask: GivenMask) -> Any:
     """The mask given; None becomes that of a prior which knows of dead weights, `priors.Posterior`."""
     dead = getattr(getattr(program, "prior", None), "mask", None)
     if mask is not None or not dead:
