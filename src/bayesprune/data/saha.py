@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from bayesprune.core import checks
-from bayesprune.data.truth import Simulation, add_noise, check_counts, check_noise, generator, normal, parts
+from bayesprune.data.truth import Simulation, add_noise, check_counts, generator, normal, parts
 
 Array = np.ndarray
 
@@ -161,7 +161,7 @@ def _weighted_sum(
     if function not in FUNCTIONS:
         raise checks.unknown_name("function", function, FUNCTIONS)
     check_counts(num_train=rows[0], num_test=rows[1])
-    check_noise(noise_scale)
+    checks.check_not_negative(noise_scale, "noise_scale")
     rng = generator(seed)
     drawn = rng.random(len(effects)) < active  # uniform on [0, 1): nothing at 0, everything at 1
     weights: Float32[Array, " features"] = (effects * drawn).astype(np.float32)
