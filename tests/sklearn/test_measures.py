@@ -17,7 +17,7 @@ from bayesprune.sklearn import base, choosing, forms, gaps, measures, tails
 from tests.sklearn.stand_in import StandIn
 
 NONE = np.zeros((30, 1))
-NO_BETTER = "the rows that were fitted are foreseen no better than without X"
+NO_BETTER = "the rows that were fitted are predicted no better than without X"
 
 
 def test_constants_of_labels_are_their_shares() -> None:
@@ -36,7 +36,7 @@ def test_the_constant_of_numbers_is_their_mean() -> None:
 
 
 class BesideConstants(StandIn):
-    """``constants``: what they foresee each row with; None where they are of another thing."""
+    """``constants``: what they predict each row with; None where they are of another thing."""
 
     def __init__(self, nats: dict[str, float], constants: float | None) -> None:
         super().__init__(nats)
@@ -76,7 +76,7 @@ def test_a_bound_above_the_constants_is_no_fault_where_rows_are_foreseen(monkeyp
 
     assert said(0.0, y) == said(0.3, y) == []
     assert all(one.startswith("The loss ends at") for told in heard for one in told) and all(heard)
-    assert said(0.3, coins) == ["held-out rows are foreseen worse than without X"]
+    assert said(0.3, coins) == ["held-out rows are predicted worse than without X"]
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ class Fitted:
         """Names of the classes that the estimator tells apart, in the order of its probabilities; none of numbers."""
         return tuple(self.target.classes[place] for place in self.model.classes_) if self.target.classes else ()
 
-    def foresee(self, x: Any) -> np.ndarray:
+    def predict(self, x: Any) -> np.ndarray:
         """Probabilities of the classes, (rows, classes); of numbers `DRAWS` targets of each row, (draws, rows)."""
         return self.model.predict_proba(x) if self.target.classes else self.model.sample_y(x, DRAWS).T  # type: ignore[no-any-return]
 
@@ -117,9 +117,9 @@ def predictions(of: Fitted, x: Any, level: float) -> dict[str, np.ndarray]:
     return {"mean": mean, "low": ends[:, 0], "high": ends[:, 1]}
 
 
-def judged(of: Fitted, x: Any, y: np.ndarray, foreseen: np.ndarray) -> dict[str, float]:
-    """Scores on rows that the fit has not seen; ``foreseen``: its predictions of them."""
-    return _of_labels(of, x, y, foreseen) if of.classes else _of_numbers(of.model, x, y, foreseen)
+def judged(of: Fitted, x: Any, y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Scores on rows that the fit has not seen; ``predicted``: its predictions of them."""
+    return _of_labels(of, x, y, predicted) if of.classes else _of_numbers(of.model, x, y, predicted)
 
 
 def _of_numbers(model: Any, x: Any, y: np.ndarray, samples: np.ndarray) -> dict[str, float]:

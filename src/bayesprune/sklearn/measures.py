@@ -23,7 +23,7 @@ STRENGTHS = (1.0, 0.01)  # of logistic slopes' prior variances; the held-out row
 COURSES = ((0.1, 100), (0.3, 200))
 LEAST = 1e-9  # probability of a class
 CONSTANTS = "constants"
-WORST = -20.0  # nats that a row counts at least: one that no form foresees must not decide alone
+WORST = -20.0  # nats that a row counts at least: one that no form predicts must not decide alone
 
 
 def by_trees(
@@ -35,7 +35,7 @@ def by_trees(
 ) -> Float64[np.ndarray, " held"]:
     """Log density of each held-out row, nats, by boosted trees as they were after the best number of rounds.
 
-    Where trees foresee rows worse than a net does, thresholds will not help the net. The held-out rows choose the number of
+    Where trees predict rows worse than a net does, thresholds will not help the net. The held-out rows choose the number of
     rounds, which flatters trees: thresholds are ruled out the less.
 
     ``y``: numbers, or whole ones from 0 for classes. Of numbers under the noise that explains what was missed best, Gaussian or
@@ -85,7 +85,7 @@ def by_lines(
 ) -> Float64[np.ndarray, " held"]:
     """Log density of each held-out row, nats, by logistic or ridge regression of standardised columns.
 
-    Where lines foresee rows worse than a net does, a linear network will not help.
+    Where lines predict rows worse than a net does, a linear network will not help.
 
     ``y``: as of `by_trees`, whose noise of numbers it takes. ``seed``: nothing is drawn; all measures have it.
 
@@ -149,7 +149,7 @@ def warn_of_held_out(
         return
     lead = nats - np.maximum(np.concatenate(measured), WORST)
     if is_behind(lead):
-        _warn(f"held-out rows are foreseen worse than without X, by {-lead.mean():.2g} nats a row", len(y), stacklevel=6)
+        _warn(f"held-out rows are predicted worse than without X, by {-lead.mean():.2g} nats a row", len(y), stacklevel=6)
 
 
 def warn_of_fitted(estimator: Any, x: np.ndarray, y: np.ndarray, said: str) -> None:
@@ -168,7 +168,7 @@ def warn_of_fitted(estimator: Any, x: np.ndarray, y: np.ndarray, said: str) -> N
         constants = np.full(len(y), -floor / len(y))
     lead = np.maximum(constants, WORST) - np.maximum(estimator._judged(x, y).nats, WORST)
     if np.ptp(y) and not is_behind(lead):
-        _warn("the rows that were fitted are foreseen no better than without X", len(y), stacklevel=5)
+        _warn("the rows that were fitted are predicted no better than without X", len(y), stacklevel=5)
 
 
 def _warn(what: str, num_rows: int, stacklevel: int) -> None:

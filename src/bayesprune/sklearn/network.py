@@ -36,7 +36,7 @@ ROWS_OF_AN_INPUT = 10
 LEARNED_NOISE = Normal(noise_shape=2.0, noise_rate=0.2)
 DEGREES = 3.0  # of freedom: outliers pull little, and the noise still has a variance
 HEAVY_NOISE = StudentT(df=DEGREES, noise_shape=2.0, noise_rate=0.2)
-# By the exponential one of 220 new rows was foreseen at 597, and had 3: `trips` of benchmarks/tabular_real.md.
+# By the exponential one of 220 new rows was predicted at 597, and had 3: `trips` of benchmarks/tabular_real.md.
 COUNTS = NegativeBinomial(link="softplus")
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "elu": jax.nn.elu,

@@ -32,7 +32,7 @@ class NegativeBinomial(counts.Counts):
             two columns for each output, (rows, 2 outputs), first the counts, then the exposures, all positive. What is
             predicted, and drawn, is of an exposure of one.
         link: "exp", or "softplus", (21.34): log(1 + exp f) / log 2 in the place of exp f, which grows as f does. A factor times
-            another is a factor then only where counts are rare; but a row that is unlike all others is not foreseen by the
+            another is a factor then only where counts are rare; but a row that is unlike all others is not predicted by the
             exponential of a sum.
 
     exp is that of (21.1).
