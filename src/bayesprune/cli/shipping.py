@@ -25,7 +25,7 @@ ROWS, NETWORKS = 1000, 20
 def make(
     bnn: BNN, params: dict[str, Any], mask: dict[str, Any], keep: str, rng_key: jax.Array, num_draws: int | None
 ) -> Compact:
-    """The smaller network; of a posterior that has to be drawn, 20 networks where no other number is asked for."""
+    """The smaller network; of a posterior that has to be drawn, 20 networks by default."""
     drawn = keep == KEEPS[0] and not factorised(bnn, params) and not draws_of(params)
     number = NETWORKS if drawn and num_draws is None else num_draws
     return compact(bnn, params, mask, keep, rng_key=rng_key, num_draws=number).certified()

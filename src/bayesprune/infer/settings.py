@@ -51,7 +51,7 @@ def check_parts(program: object, sparsifier: object, early_stop: object) -> None
 
 
 def as_schedule(kl_weight: Callable[[jax.Array], Any] | SupportsFloat, num_steps: int) -> Callable[[jax.Array], Any]:
-    """The divergence's weight as a function of the step; a number is a constant one. Of a function some steps are looked at."""
+    """The divergence's weight as a function of the step; a number is a constant one. A function is checked at some steps."""
     if isinstance(kl_weight, Checked):
         return kl_weight
     if callable(kl_weight) and not isinstance(kl_weight, type):

@@ -1,4 +1,4 @@
-"""`fit_sgmcmc`: sample a network's posterior by gradients of minibatches, pruning on the way if asked to."""
+"""`fit_sgmcmc`: sample a network's posterior by gradients of minibatches, with or without pruning on the way."""
 
 import functools
 import warnings

@@ -12,7 +12,7 @@ __all__ = ["LaidOut", "Layout", "ParamPath", "ParamSpec", "Predicate", "WithUnit
 
 @runtime_checkable
 class LaidOut(Protocol):
-    """A `bayesprune.BNN` as the files see it of which it is made."""
+    """A `bayesprune.BNN`, for type annotations in the files that `BNN` itself imports."""
 
     layout: Layout
     graph: Graph
@@ -39,7 +39,7 @@ class LaidOut(Protocol):
 
 @runtime_checkable
 class WithUnits(LaidOut, Protocol):
-    """One whose units are asked for: they are found when they are."""
+    """One whose units are found when they are first needed."""
 
     @property
     def units(self) -> Units: ...

@@ -76,7 +76,7 @@ def all_alive(alive: jax.Array) -> bool:
 
 
 def check_given(nodes: Mapping[str, Any], mask: Mapping[str, Any]) -> None:
-    """Refuse a mask, site -> booleans, that a node cannot be cut by, or that is traced, so that nobody can say."""
+    """Refuse a mask, site -> booleans, that a node cannot be cut by, or that is traced, so that it cannot be checked."""
     for site, alive in mask.items():
         if not nodes[site].whole:
             continue

@@ -1,4 +1,4 @@
-"""What the network reads of a table: its columns on one scale, and where asked for steps of numbers and components beside."""
+"""The inputs that a network has of a table: its columns on one scale, and for some forms steps of numbers and components."""
 
 from typing import Any, NamedTuple
 

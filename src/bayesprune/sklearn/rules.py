@@ -37,7 +37,7 @@ class RuleSettings(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """``support``: (features,) booleans. ``estimator``: what the rule looked at. ``details``: what else it found."""
+    """``support``: (features,) booleans. ``estimator``: the fitted one that the rule used. ``details``: what else it found."""
 
     support: Bool[np.ndarray, " features"]
     estimator: Any

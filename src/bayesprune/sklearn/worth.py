@@ -21,7 +21,7 @@ FOLDS = 5  # of the lasso's own choice of its penalty
 
 
 class Worth(NamedTuple):
-    """``fitted``: what was looked at; ``importances``: (columns,), not negative."""
+    """``fitted``: the model; ``importances``: (columns,), not negative."""
 
     fitted: Any
     importances: np.ndarray

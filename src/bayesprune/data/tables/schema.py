@@ -1,4 +1,4 @@
-"""What a file of data was found to be: kept with a run, so that new files of the same kind are read alike."""
+"""The columns of a file of data, kept with a run, so that new files of the same kind are read alike."""
 
 import dataclasses
 import hashlib
@@ -53,7 +53,7 @@ class Schema:
         return ((x - loc) / scale).astype(np.float32)
 
     def rows(self, path: Path) -> np.ndarray:
-        """The inputs of a new file; no target is asked for."""
+        """The inputs of a new file, which needs no target."""
         if self.named:
             return self.frame_inputs(self._frame(path), str(path))
         check_kind(path)

@@ -1,4 +1,4 @@
-"""By which engine a network predicts: the one that is asked for, that was quickest when measured, or that suits its layers."""
+"""Which engine a network predicts with: a given one, the quickest of a measurement, or one that suits its layers."""
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
