@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Real
 
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.formulas import gaussian
-from bayesprune.formulas.odds import probability
+from bayesprune.formulas.gates import probability
 
 FORMS = ("paper", "code")
 

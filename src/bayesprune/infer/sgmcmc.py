@@ -18,8 +18,7 @@ from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, at_once, sequential
 from bayesprune.infer.end_of_fit import baseline, in_memory
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.laid_out import SEQUENTIAL, LaidChains, lay_out_chains
-from bayesprune.infer.sampling_plan import check_begun
+from bayesprune.infer.laid_out import SEQUENTIAL, LaidChains, check_begun, lay_out_chains
 from bayesprune.infer.settings import check_acts, warn_of_frozen
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import values_of
