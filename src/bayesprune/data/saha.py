@@ -50,7 +50,7 @@ def saha_1(
 
     Source: Saha, Liu & Liang (2024), section 4.1, experiment 1.
     """
-    _check_share(alpha, "alpha")
+    checks.check_within(alpha, "alpha", "[0, 1]")
     return _weighted_sum(seed, np.array([1.0 - alpha, alpha]), "linear", (num_train, num_test), noise_scale)
 
 
@@ -145,7 +145,7 @@ def saha_3(
 
     Source: Saha, Liu & Liang (2024), section 4.1, experiment 3, eq. 4.1.
     """
-    _check_share(active, "active")
+    checks.check_within(active, "active", "[0, 1]")
     return _weighted_sum(seed, _effects(alpha, num_features), function, (num_train, num_test), noise_scale, active)
 
 
@@ -168,8 +168,3 @@ def _weighted_sum(
     x = normal(rng, (sum(rows), len(effects)))
     mean = FUNCTIONS[function](x.astype(np.float64)) @ weights.astype(np.float64)
     return parts(x, add_noise(rng, mean, noise_scale), rows[0], weights != 0, weights)
-
-
-def _check_share(value: float, name: str) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must lie in [0, 1], got {value}.")

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import check_integer, check_key, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_key, check_positive, check_within, unknown_name
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.numbers import rows_in
@@ -168,8 +168,7 @@ def _check(
     if covariance not in COVARIANCES:
         raise unknown_name("covariance", covariance, COVARIANCES)
     check_positive(learning_rate, "learning_rate")
-    if not 0.0 <= momentum < 1.0:
-        raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}.")
+    check_within(momentum, "momentum", "[0, 1)")
     for name, value in (("num_steps", num_steps), ("rank", rank), ("num_draws", num_draws)):
         check_integer(value, name)
     rows = rows_in(data.x)

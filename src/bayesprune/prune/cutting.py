@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import trees
-from bayesprune.core.checks import check_density, check_not_negative, unknown_name
+from bayesprune.core.checks import check_density, check_not_negative, check_within, unknown_name
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune import by_group, scores
@@ -57,8 +57,7 @@ def log_odds(probability: float) -> float:
     >>> round(log_odds(0.75), 4)
     1.0986
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability must lie in (0, 1), got {probability}: weights less likely included than this are cut.")
+    check_within(probability, "probability", "(0, 1)", "weights less likely included than this are cut")
     return math.log(probability) - math.log1p(-probability)
 
 
