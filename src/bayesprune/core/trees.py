@@ -92,22 +92,6 @@ def size(tree: PyTree) -> int:
     return sum(math.prod(shape(node)) for node in jax.tree.leaves(tree, is_leaf=is_node))
 
 
-def merge(like: PyTree, *parts: Mapping[str, Any]) -> PyTree:
-    """A tree of the structure of ``like`` whose nodes come, by path, from flat dicts; later parts win.
-
-    A `ValueError` names the paths that no part has, or that ``like`` does not have.
-
-    >>> merge({"a": {"b": 0.0}}, {"a.b": 1.0})
-    {'a': {'b': 1.0}}
-    """
-    nodes = {path: node for part in parts for path, node in part.items()}
-    wanted = flatten(like)
-    if nodes.keys() != wanted.keys():
-        missing, surplus = sorted(wanted.keys() - nodes.keys()), sorted(nodes.keys() - wanted.keys())
-        raise ValueError(f"parts do not make up the tree: missing {missing}, not in it {surplus}; give each of its nodes once.")
-    return map_with_path(lambda path, _: nodes[path], like)
-
-
 def broadcast(value: PyTree, like: PyTree) -> PyTree:
     """One value for every node of ``like``: a tree of the same outer structure is taken as it is, a number or array repeated.
 

@@ -246,8 +246,8 @@ def _result(params: PyTree, chosen: dict[str, Any], state: SparseState, info: In
     if isinstance(params, dict) and not _has_nodes(params):
         cut = getattr(program, "cut", numpyro_params.cut)(params, state.mask)
         return Pruned(cut, state.mask, info)
-    cut = trees.merge(params, trees.flatten(params), masks.apply(state.mask, chosen))
-    return Pruned(cut, state.mask, info)
+    kept = masks.apply(state.mask, chosen)
+    return Pruned(trees.map_with_path(lambda path, node: kept.get(path, node), params), state.mask, info)
 
 
 ROWS = 4096  # by which a cut is verified, evenly spaced among all
