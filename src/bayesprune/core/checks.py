@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -22,6 +22,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -
     near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.4)
     hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
     return ValueError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.{' ' + remedy if remedy else ''}")
+
+
+def check_name(kind: str, name: Any, known: Collection[str], remedy: str = "") -> None:
+    """Refuse a name that is not ``known``, see `unknown_name`.
+
+    >>> check_name("norm", "frn", ("batch", "frn"))
+    """
+    if name not in known:
+        raise unknown_name(kind, name, known, remedy)
 
 
 def check_density(density: object, name: str = "density") -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import optax
 
-from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_positive
 from bayesprune.core.schedules import Constant
 from bayesprune.courses.course import Plan
 from bayesprune.model.bnn import BNN
@@ -78,6 +78,5 @@ def paper(name: str) -> Plain:
     >>> paper("bmr").every
     500
     """
-    if name not in _PAPERS:
-        raise unknown_name("paper", name, _PAPERS)
+    check_name("paper", name, _PAPERS)
     return _PAPERS[name]

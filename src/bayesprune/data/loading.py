@@ -140,8 +140,7 @@ def uci_splits(
         ((20, 277, 6), (20, 31))
     """
     name = catalogue.canonical(name)
-    if name not in catalogue.UCI:
-        raise checks.unknown_name("UCI set", name, catalogue.UCI)
+    checks.check_name("UCI set", name, catalogue.UCI)
     _check_options(name, standardise, 0, 0, 0)
     table = _read_uci(name, data_dir, 0, verify)
     pairs = [_table(*uci.split(table, index), standardise) for index in range(len(table.index_train))]

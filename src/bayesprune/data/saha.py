@@ -158,8 +158,7 @@ def _effects(alpha: float, num_features: int) -> Array:
 def _weighted_sum(
     seed: int, effects: Array, function: str, rows: tuple[int, int], noise_scale: float, active: float = 1.0
 ) -> Simulation:
-    if function not in FUNCTIONS:
-        raise checks.unknown_name("function", function, FUNCTIONS)
+    checks.check_name("function", function, FUNCTIONS)
     check_counts(num_train=rows[0], num_test=rows[1])
     checks.check_not_negative(noise_scale, "noise_scale")
     rng = generator(seed)

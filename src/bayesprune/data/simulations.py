@@ -65,8 +65,7 @@ def simulate(
         ((50, 20), 5)
     """
     name = catalogue.canonical(name)
-    if name not in RELEVANT:
-        raise checks.unknown_name("simulation", name, RELEVANT, OTHERS)
+    checks.check_name("simulation", name, RELEVANT, OTHERS)
     rng = generator(seed)
     independent = name in SVBNN
     num_train = num_train or (3000 if independent else 10240)

@@ -107,8 +107,7 @@ def choose_fraction(
     Source: Saha, Liu & Liang (2024), Algorithm 2 and section 4.1; Breiman et al. (1984) for one standard error.
     """
     key = checks.check_key(rng_key)
-    if rule not in RULES:
-        raise checks.unknown_name("rule", rule, RULES)
+    checks.check_name("rule", rule, RULES)
     rows = _check_rows(x, y, num_folds)
     for fraction in fractions:
         checks.check_share(fraction, "fractions", "each is a share of the inputs, so 0.2 keeps a fifth")

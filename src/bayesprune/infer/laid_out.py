@@ -11,7 +11,15 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from numpyro.handlers import seed
 
-from bayesprune.core.checks import as_params, check_function, check_integer, check_key, check_object, got, unknown_name
+from bayesprune.core.checks import (
+    as_params,
+    check_function,
+    check_integer,
+    check_key,
+    check_name,
+    check_object,
+    got,
+)
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer.chains import PARALLEL, check_plain, devices_of_chains
@@ -180,8 +188,7 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
         check_integer(getattr(a, name), name)
     _check_bnn(a.bnn)
     check_sampler(a.kernel)
-    if a.chain_method not in METHODS:
-        raise unknown_name("chain_method", a.chain_method, METHODS)
+    check_name("chain_method", a.chain_method, METHODS)
     mask = starting_mask(a.bnn, a.mask) if a.init is None else a.mask
     if a.chain_method != SEQUENTIAL:
         check_plain(a.chain_method, a.sparsifier, callbacks, mask, a.init, a.init_params, a.eval_data, a.checkpoint)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, trace
 
-from bayesprune.core.checks import check_function, check_mask, check_object, got, unknown_name
+from bayesprune.core.checks import check_function, check_mask, check_name, check_object, got, unknown_name
 from bayesprune.core.given import GivenMask
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.schedules import Checked, Constant
@@ -221,8 +221,7 @@ def check_before(
 
     Values, of the parameters to ``start`` from say, are looked at later.
     """
-    if storage not in STORAGES:
-        raise unknown_name("storage", storage, STORAGES)
+    check_name("storage", storage, STORAGES)
     acts = not isinstance(sparsifier, KeepAll)
     if storage in ("active", "compact") and mask is None and not acts and start is None:
         keeps = "keeps alive weights only" if storage == "active" else "trains on what is connected"

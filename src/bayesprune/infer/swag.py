@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import check_integer, check_key, check_positive, check_within, unknown_name
+from bayesprune.core.checks import check_integer, check_key, check_name, check_positive, check_within
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.numbers import rows_in
@@ -165,8 +165,7 @@ def _check(
     num_draws: int,
 ) -> int:
     """Refuse what is out of range. The steps between two points."""
-    if covariance not in COVARIANCES:
-        raise unknown_name("covariance", covariance, COVARIANCES)
+    check_name("covariance", covariance, COVARIANCES)
     check_positive(learning_rate, "learning_rate")
     check_within(momentum, "momentum", "[0, 1)")
     for name, value in (("num_steps", num_steps), ("rank", rank), ("num_draws", num_draws)):

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bayesprune.core.checks import check_within, unknown_name
+from bayesprune.core.checks import check_name, check_within
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.scales import TruncatedLogNormalScale
@@ -49,8 +49,7 @@ class BMRS:
     two_pi: bool = True
 
     def __post_init__(self) -> None:
-        if self.prior not in PRIORS:
-            raise unknown_name("prior", self.prior, PRIORS)
+        check_name("prior", self.prior, PRIORS)
         check_within(self.p1, "p1", f"[0, {MANTISSA})", "it is a number of bits")
         if not self.two_pi and self.prior != "normal":
             raise ValueError("two_pi=False is of prior='normal': the uniform prior's formula has no 2 pi to leave out.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import check_positive, check_share, unknown_name
+from bayesprune.core.checks import check_name, check_positive, check_share
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.scales import LogNormalScale
@@ -48,8 +48,7 @@ class Shrinkage:
     delta: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.criterion not in CUSTOMARY:
-            raise unknown_name("criterion", self.criterion, CUSTOMARY)
+        check_name("criterion", self.criterion, CUSTOMARY)
         if self.threshold is None:
             object.__setattr__(self, "threshold", CUSTOMARY[self.criterion])
         check_share(self.threshold, "threshold", "units of a higher share are cut")

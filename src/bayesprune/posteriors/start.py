@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.nn import initializers
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.layout import Layout, ParamSpec
 
 STARTS = ("uniform", "normal", "he")
@@ -56,8 +56,7 @@ def _deviation(spec: ParamSpec, gain: float) -> float:
 
 def check_start(init_loc: str) -> None:
     """Refuse an unknown name of a start."""
-    if init_loc not in STARTS:
-        raise unknown_name("init_loc", init_loc, STARTS)
+    check_name("init_loc", init_loc, STARTS)
 
 
 def _uniform(init_range: float, shape: tuple[int, ...]) -> Any:

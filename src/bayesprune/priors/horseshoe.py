@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.checks import check_name, check_positive
 from bayesprune.core.types import Array
 from bayesprune.formulas import regularised
 from bayesprune.model.families import Family
@@ -19,6 +19,8 @@ from bayesprune.posteriors.scales import LogNormalScale
 
 REFERENCE = "piironen2017sparsity"
 LAST = SLABS = ("layer", "unit")
+# How C+(0, 1) is written: as one site, or as sqrt(a/b) with a, b ~ Gamma(1/2, 1), which has lighter tails to learn.
+FORMS = ("half_cauchy", "gamma_ratio")
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,11 @@ class Horseshoe:
 
     def __post_init__(self) -> None:
         check_positive(self.tau0, "tau0")
-        _check_form(self.form)
+        check_name("form", self.form, FORMS)
         for value in self.slab or ():
             check_positive(value, "slab")
-        if self.last not in LAST:
-            raise unknown_name("last", self.last, LAST)
-        if self.slab_of not in SLABS:
-            raise unknown_name("slab_of", self.slab_of, SLABS)
+        check_name("last", self.last, LAST)
+        check_name("slab_of", self.slab_of, SLABS)
         object.__setattr__(self, "local", (self.local,) if isinstance(self.local, str) else tuple(self.local))
 
     def model(self, layout: Layout) -> dict[str, Any]:
@@ -168,8 +168,7 @@ class Horseshoe:
             if spec.bayesian:
                 layers.setdefault(spec.path.layer, []).append(spec)
         for name in self.local:
-            if name not in layers:
-                raise unknown_name("layer in local", name, layers)
+            check_name("layer in local", name, layers)
         return layers
 
 
@@ -179,16 +178,6 @@ def _count(spec: ParamSpec) -> int:
 
 def _tau(spec: ParamSpec) -> str:
     return f"{spec.path.layer}.tau_{_count(spec)}"
-
-
-# How C+(0, 1) is written: as one site, or as sqrt(a/b) with a, b ~ Gamma(1/2, 1), which has lighter tails to learn.
-FORMS = ("half_cauchy", "gamma_ratio")
-
-
-def _check_form(form: str) -> None:
-    """Refuse an unknown form."""
-    if form not in FORMS:
-        raise unknown_name("form", form, FORMS)
 
 
 def _names(name: str, form: str) -> tuple[str, ...]:

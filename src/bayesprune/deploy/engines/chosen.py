@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import DENSE, Engine
@@ -65,8 +65,7 @@ class Engines:
 
     # ---- inside
     def _allowed(self, name: str) -> bool:
-        if name not in ENGINES:
-            raise unknown_name("engine", name, ENGINES)
+        check_name("engine", name, ENGINES)
         if name != "auto":
             return name == "kernels"
         return has_numba() and jax.default_backend() == "cpu" and self._one_after_another

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.checks import check_integer, check_name, unknown_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
 from bayesprune.deploy.engines.draws_table import LANES, Source, Table, TableNetworks, factors, generator
@@ -112,8 +112,7 @@ class DrawsEngine:
         differences between rows are noisier. Quicker for few rows. ``ValueError`` where a weight enters two sums of a row.
         "auto": whichever is likely quicker for so many rows, "local" only where it may be.
         """
-        if noise not in NOISES:
-            raise unknown_name("noise", str(noise), NOISES)
+        check_name("noise", noise, NOISES)
         check_integer(num_samples, "num_samples")
         rng = generator(rng_key)
         rows = checked(self.compact.inputs, x)
