@@ -23,8 +23,8 @@ import bayesprune as bp
 from bayesprune import cells
 from bayesprune.model.families import MapFamily, MeanFieldFamily
 from bayesprune.reproduce import bmr, bmr_cells
+from bayesprune.reproduce.bmr import published
 from bayesprune.reproduce.bmr_cells import COURSES, EPOCH
-from bayesprune.reproduce.bmr_published import published
 
 CHANGES = ("nothing", "last_gamma", "sampled", "local", "he")
 ESTIMATORS: dict[str, Any] = {"sampled": Trace_ELBO(), "local": "local"}

@@ -36,7 +36,7 @@ from sklearn.linear_model import LassoCV
 
 import bayesprune as bp
 from bayesprune import cells
-from bayesprune.sklearn.covariance import covariance
+from bayesprune.sklearn.rules import covariance
 
 LEVEL, DRAWS, MATTER = 0.2, 20, 10
 KEPT = tuple(range(1000, 1200, DRAWS))  # first draws of the records

@@ -46,9 +46,9 @@ def mask_of(bnn: bp.BNN, width: int, share: float) -> dict[str, np.ndarray]:
 def milliseconds(bnn: bp.BNN, data: bp.Dataset, mask: dict[str, np.ndarray] | None, storage: str) -> float:
     times, chunk = [], Training._chunk
 
-    def timed(self, standing, record, num_steps, begun):  # type: ignore[no-untyped-def]
+    def timed(self, state, record, num_steps, begun):  # type: ignore[no-untyped-def]
         begin = time.process_time()
-        result = chunk(self, standing, record, num_steps, begun)
+        result = chunk(self, state, record, num_steps, begun)
         times.append((time.process_time() - begin) / result[1])
         return result
 

@@ -43,9 +43,9 @@ def measured(cell: Cell) -> cells.Record:
     times: list[tuple[int, int, float]] = []  # first step, steps, CPU seconds of a chunk
     chunk = Training._chunk
 
-    def timed(self, standing, record, num_steps, begun):  # type: ignore[no-untyped-def]
-        first, begin = int(standing.carry.step), time.process_time()
-        result = chunk(self, standing, record, num_steps, begun)
+    def timed(self, state, record, num_steps, begun):  # type: ignore[no-untyped-def]
+        first, begin = int(state.carry.step), time.process_time()
+        result = chunk(self, state, record, num_steps, begun)
         times.append((first, result[1], time.process_time() - begin))
         return result
 

@@ -151,10 +151,10 @@ def test_a_stopped_run_goes_on_to_the_same_bits(
     out = tmp_path / "stopped"
     chunk = training.Training._chunk
 
-    def stop_at_step_12(self: Any, standing: Any, *rest: Any) -> Any:
-        if int(standing.carry.step) >= 12:
+    def stop_at_step_12(self: Any, state: Any, *rest: Any) -> Any:
+        if int(state.carry.step) >= 12:
             raise KeyboardInterrupt
-        return chunk(self, standing, *rest)
+        return chunk(self, state, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(training.Training, "_chunk", stop_at_step_12)
@@ -177,10 +177,10 @@ def test_sigterm_ends_a_run_saved_and_says_how_to_go_on(
 ) -> None:
     chunk = training.Training._chunk
 
-    def terminated_at_once(self: Any, standing: Any, *rest: Any) -> Any:
-        if int(standing.carry.step) == 0:
+    def terminated_at_once(self: Any, state: Any, *rest: Any) -> Any:
+        if int(state.carry.step) == 0:
             signal.raise_signal(signal.SIGTERM)
-        return chunk(self, standing, *rest)
+        return chunk(self, state, *rest)
 
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(training.Training, "_chunk", terminated_at_once)

@@ -78,10 +78,10 @@ def test_kl_weight_and_cost_are_told(done: Path, capsys: pytest.CaptureFixture[s
 def test_a_stopped_run_chooses_the_same_step(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
     out, chunk = tmp_path / "stopped", training.Training._chunk
 
-    def stopping(self: Any, standing: Any, *rest: Any) -> Any:
-        if int(standing.carry.step) >= stop:
+    def stopping(self: Any, state: Any, *rest: Any) -> Any:
+        if int(state.carry.step) >= stop:
             raise KeyboardInterrupt
-        return chunk(self, standing, *rest)
+        return chunk(self, state, *rest)
 
     with monkeypatch.context() as patch:
         patch.setattr(training.Training, "_chunk", stopping)

@@ -152,7 +152,7 @@ def test_a_fit_is_evaluated_on_its_own_rows_and_on_others(done: Path, capsys: py
 def test_a_class_that_the_fit_has_not_seen_is_never_right(both: Path) -> None:
     of, rows = held(both / "kind")
     x, y = rows[list(of.columns)], np.full(24, 7)
-    scores = fitted.judged(of, x, np.where(np.arange(24) < 6, y, of.model.predict(x)), of.foresee(x))
+    scores = fitted.judged(of, x, np.where(np.arange(24) < 6, y, of.model.predict(x)), of.predict(x))
     assert scores["accuracy"] == 18 / 24 and scores["nll"] == np.inf and scores["coverage_90"] <= 18 / 24
 
 
@@ -192,7 +192,7 @@ def test_names_are_no_markup(done: Path) -> None:
     record["inputs"][0]["input"], record["target"]["name"] = "<b>area", "<i>rent"
     of, rows = held(done / "rent")
     x = rows[list(of.columns)]
-    page = fit_report.html(record, of, (x, rows["rent"].to_numpy()), of.foresee(x), of.model.explain(x))
+    page = fit_report.html(record, of, (x, rows["rent"].to_numpy()), of.predict(x), of.model.explain(x))
     assert "<b>" not in page and "<i>" not in page and "&lt;b&gt;area" in page
 
 

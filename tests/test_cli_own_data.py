@@ -133,7 +133,7 @@ def test_new_files_of_other_kinds_are_refused(done: Path, tmp_path: Path, capsys
     )
     new.write_text("Size,colour\n1,red\n")
     told = refused(capsys, "predict", net, str(new))
-    assert f"{new} lacks size, which the network was trained on, and has Size, colour: add" in told
+    assert f"{new} lacks size, which my.csv had, and has Size, colour: add" in told
     new.write_text("size;colour\n1;red\n0,5;red\n")
     assert "has '0,5' in row 2, where training had numbers: write numbers with a point" in refused(
         capsys, "predict", net, str(new)

@@ -89,7 +89,7 @@ PROVOKED = {
     "Of a figure of your own": lambda: bp.EarlyStop("f1"),
     "kl_weight must be": lambda: fit(kl_weight="warm-up"),
     "storage='active' keeps": lambda: fit(storage="active"),
-    "must lie in (0, 1]": lambda: bp.methods.SNR(5.0),
+    "it is the fraction of weights": lambda: bp.methods.SNR(5.0),
     "must lie in [0, 1]": lambda: bp.metrics.summary(np.array([[2.0, -1.0]]), np.zeros(1, int)),
     "must be parameters by name": lambda: bp.predict(jax.random.key(0), programs.small_bnn(), GOOD, GOOD.x),
     "Did you mean": lambda: bp.data.load("digit"),

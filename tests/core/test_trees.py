@@ -50,25 +50,6 @@ def test_map_with_path_names_every_node() -> None:
     assert jax.tree.leaves(got) == [True] * 4
 
 
-@pytest.mark.parametrize("predicate", [lambda path, shape: len(shape) > 1, lambda path, shape: path.startswith("blocks")])
-def test_merge_undoes_split(predicate: object) -> None:
-    chosen, rest = trees.split(TREE, predicate)
-    assert chosen and rest and not chosen.keys() & rest.keys()
-    assert all(predicate(path, trees.shape(node)) for path, node in chosen.items())
-    assert same(trees.merge(TREE, chosen, rest), TREE)
-
-
-def test_merge_keeps_branches_without_leaves() -> None:
-    tree = {"nn$params": {}, "a": 1.0}
-    assert trees.merge(tree, *trees.split(tree, lambda path, shape: True)) == tree
-
-
-@pytest.mark.parametrize("parts", [({"a": 1.0},), ({"a": 1.0, "b": 2.0, "c": 3.0},)])
-def test_merge_names_what_is_missing_or_too_much(parts: tuple[dict[str, float], ...]) -> None:
-    with pytest.raises(ValueError, match=r"\['[bc]'\]"):
-        trees.merge({"a": 0.0, "b": 0.0}, *parts)
-
-
 def test_broadcast_repeats_a_number_and_takes_a_tree_as_it_is() -> None:
     like = {"a": MeanField(jnp.zeros(2), jnp.ones(2)), "b": jnp.zeros(3)}
     assert trees.broadcast(0.5, like) == {"a": 0.5, "b": 0.5}

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.features import choose_fraction, cross_validation
+from bayesprune.features import choose_fraction, cross_validation, top_fraction
 
 FRACTIONS = (0.05, 0.1, 0.25, 0.5, 1.0)
 
@@ -127,3 +127,31 @@ def test_bad_arguments_are_named(change, message):
 def test_a_fit_that_diverges_is_named():
     with pytest.raises(FloatingPointError, match=r"fold 0 with the share 0\.05"):
         choose_fraction(jax.random.key(0), lambda *args: np.nan, X, Y, correlation, FRACTIONS)
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.77, 1.0])
+def test_the_count_is_exact_under_ties(fraction):
+    values = np.random.default_rng(0).integers(0, 3, size=30).astype(float)
+    keep = top_fraction(values, fraction)
+    assert keep.sum() == max(1, round(fraction * 30))
+    assert values[keep].min() >= values[~keep].max(initial=-1.0)
+
+
+def test_ties_go_to_the_lower_index_and_minus_infinity_is_last():
+    assert top_fraction(jnp.zeros(4), 0.5).tolist() == [True, True, False, False]
+    assert top_fraction(np.array([-np.inf, -3.0, -np.inf, -2.0]), 0.5).tolist() == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: top_fraction(np.array([1.0, np.nan]), 0.5), "NaN"),
+        (lambda: top_fraction(np.zeros(0), 0.5), "importance"),
+        (lambda: top_fraction(np.zeros(3), 0.0), "fraction"),
+        (lambda: top_fraction(np.zeros(3), 1.2), "fraction"),
+    ],
+)
+def test_bad_importances_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

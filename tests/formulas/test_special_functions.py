@@ -8,7 +8,7 @@ import pytest
 import scipy.special as of_scipy
 
 from bayesprune.formulas import truncated_log_normal as noise
-from bayesprune.formulas.erfcx import erfcx
+from bayesprune.formulas.truncated_log_normal import erfcx
 
 EVERYWHERE = np.concatenate([np.linspace(-5, 60, 200_001), np.linspace(9, 9.5, 20_001), np.linspace(26, 27, 20_001)])
 USED = {  # range, and the error that is allowed beside 1e-5 of the value

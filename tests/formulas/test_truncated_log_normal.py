@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayesprune.formulas import truncated_log_normal as noise
-from bayesprune.formulas.truncated_quantile import quantile
+from bayesprune.formulas.truncated_log_normal import quantile
 
 LOW, HIGH = -20.0, 0.0
 LOCS, SCALES = (5.0, 0.0, -3.0, -10.0, -20.0, -25.0), (np.exp(-5.0), 0.05, 0.3, 1.0, 5.0, 50.0)

@@ -10,7 +10,7 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.infer.chain_starts import chain_starts
-from bayesprune.infer.chains_laid_out import _moving
+from bayesprune.infer.laid_out import _moving
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import values_of
 from bayesprune.posteriors.samples import draws_of

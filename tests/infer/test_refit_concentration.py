@@ -5,7 +5,9 @@ import pytest
 import scipy.stats
 
 import bayesprune as bp
-from bayesprune.infer.refit_concentration import LOC, SCALE, concentration_of
+from bayesprune.infer.refit_noise import LOG_R_LOC as LOC
+from bayesprune.infer.refit_noise import LOG_R_SCALE as SCALE
+from bayesprune.infer.refit_noise import concentration_of
 
 RNG = np.random.default_rng(0)
 PARAMS = {LOC: np.float32(0.0), SCALE: np.float32(0.1)}

@@ -8,8 +8,8 @@ import pytest
 import scipy.stats
 
 import bayesprune as bp
-from bayesprune.infer import refit_concentration, refit_noise
-from bayesprune.infer.rescale import information, rescaled
+from bayesprune.infer import refit_noise
+from bayesprune.infer.refit_noise import information, rescaled
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -64,7 +64,7 @@ def test_information_is_fishers_of_the_log_mean() -> None:
     log = [scipy.stats.nbinom.logpmf(y, r, r / (r + mean * np.exp(sign * step))) for sign in (1, -1)]
     score = (log[0] - log[1]) / (2 * step)
     wanted = np.sum(scipy.stats.nbinom.pmf(y, r, r / (r + mean)) * score**2)
-    found = information({refit_concentration.LOC: np.float32(np.log(r))}, np.full(4, mean))
+    found = information({refit_noise.LOG_R_LOC: np.float32(np.log(r))}, np.full(4, mean))
     assert found == pytest.approx(wanted, rel=1e-4)
     assert information({refit_noise.LOC: np.float32(np.log(5.0))}, np.ones(1)) == pytest.approx(5.0, rel=1e-5)
     assert information({refit_noise.LOC: np.zeros(2, np.float32)}, np.ones(1)) is None

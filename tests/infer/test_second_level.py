@@ -12,8 +12,8 @@ from numpyro.handlers import seed, trace
 from scipy import special, stats
 
 import bayesprune as bp
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import Scaled
+from bayesprune.posteriors.scales import LogNormalScale
 from tests.infer import programs
 
 KERNEL, BIAS = "Dense_0.kernel", "Dense_0.bias"

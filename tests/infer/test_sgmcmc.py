@@ -13,7 +13,7 @@ import scipy.stats
 from numpyro.infer import MCMC, NUTS
 
 import bayesprune as bp
-from bayesprune.infer.chains_laid_out import _moving
+from bayesprune.infer.laid_out import _moving
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import current_sample
 from bayesprune.posteriors.samples import draws_of

@@ -14,9 +14,9 @@ from bayesprune import cells, cli
 from bayesprune.core.folder import files
 from bayesprune.lab import entry, plan, run, tables
 from bayesprune.lab.judge import permuted
-from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.run import aimed
+from bayesprune.lab.task import net_of
 
 BASE = Cell("digits", "mlp-8", "", 0.0, 0, 0, 4)
 SMALL: dict[str, Any] = {"net": "mlp-8", "methods": ["dense-map", "magnitude"], "densities": [0.5, 0.2]}

@@ -9,11 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.types import Evidence, Groups, Info, Needs, SparseState
-from bayesprune.posteriors.gaussian_scale import GaussianScale
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.scales import GaussianScale, LogNormalScale, TruncatedLogNormalScale
 from bayesprune.posteriors.spike_slab import SpikeSlab
-from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
 from bayesprune.prune.needs import needs_of
 
 SHAPES = {"Dense_0.kernel": (7, 5), "Dense_0.bias": (5,), "Dense_1.kernel": (5, 3)}

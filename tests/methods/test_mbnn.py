@@ -13,7 +13,7 @@ import scipy.stats
 
 import bayesprune as bp
 from bayesprune.core.types import Evidence, Groups
-from bayesprune.methods.mbnn import _Seen
+from bayesprune.methods.mbnn import _Seen, layers_of
 from bayesprune.model.samples import current_sample
 from bayesprune.train.loop import Loop
 from bayesprune.train.recipe import make_recipe
@@ -317,3 +317,24 @@ def test_it_goes_with_minibatches_scales_and_checkpoints(rng_key, tmp_path) -> N
     assert programs.same_bits(whole.params, again.params) and programs.same_bits(whole.mask, again.mask)
     np.testing.assert_array_equal(whole.history["prune/num_alive"], again.history["prune/num_alive"])
     assert len(set(np.asarray(whole.history["prune/num_alive"]))) > 1
+
+
+class Residual(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        hidden = nn.relu(nn.Dense(4, name="first")(x))
+        inner = nn.relu(nn.Dense(3, name="inner")(hidden))
+        return nn.Dense(2, name="last")(hidden + nn.Dense(4, name="back")(inner))
+
+
+def test_arrays_that_make_the_same_units_make_one_layer() -> None:
+    bnn = bp.BNN(
+        Residual(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(5,),
+        prunable=bp.select.everything,
+    )  # fmt: skip
+    groups = bnn.groups("unit")
+    layer = layers_of(groups)
+    numbers = {site: set(layer[ids[ids >= 0]]) for site, ids in groups.members.items()}
+    assert numbers["first.kernel"] == numbers["back.kernel"] == numbers["back.bias"] and len(numbers["first.kernel"]) == 1
+    assert numbers["inner.kernel"] == numbers["inner.bias"] and numbers["inner.kernel"] != numbers["first.kernel"]
+    assert np.bincount(layer).tolist() in ([4, 3], [3, 4])

@@ -8,7 +8,7 @@ import pytest
 import bayesprune as bp
 from bayesprune.core.types import Evidence
 from bayesprune.posteriors.mean_field import Scaled
-from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
+from bayesprune.posteriors.scales import TruncatedLogNormalScale
 
 # Ratio and dF of (18.4): .91 and below -100, .25 and -3.8, .33 and -.6 (between -.92 and 0), 1.1 and above 0 at the bound.
 NOISE = [(-2.0, 1.0), (-8.0, 4.0), (-20.0, 6.0), (-0.1, 0.05), (-10.0, 0.7)]

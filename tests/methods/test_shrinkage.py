@@ -8,8 +8,8 @@ import pytest
 import bayesprune as bp
 from bayesprune.core.types import Evidence
 from bayesprune.methods.shrinkage import Shrinkage
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.scales import LogNormalScale
 from tests.infer import programs
 
 

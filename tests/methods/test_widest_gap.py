@@ -8,9 +8,8 @@ import pytest
 import bayesprune as bp
 from bayesprune.core.types import Evidence
 from bayesprune.methods.widest_gap import WidestGap
-from bayesprune.posteriors.gaussian_scale import GaussianScale
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import Scaled
+from bayesprune.posteriors.scales import GaussianScale, LogNormalScale
 
 
 def posterior(log_alpha, site="a.kernel"):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from bayesprune.core.products import WHOLE_PRODUCTS
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 
 Vector = Float[Array, "dim"]
 Matrix = Float[Array, "dim dim"]

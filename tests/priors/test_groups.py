@@ -11,11 +11,10 @@ from tests.infer import programs
 import bayesprune as bp
 from bayesprune.formulas import log_normal, log_uniform
 from bayesprune.model.families import MeanFieldFamily
-from bayesprune.model.layout import ParamPath, ParamSpec
+from bayesprune.model.layout import ParamPath, ParamSpec, of_compression
 from bayesprune.model.prior import Moments
-from bayesprune.model.unit_axes import of_compression
-from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.scales import GaussianScale
 
 DENSE = ParamSpec(ParamPath("a.kernel"), (3, 4), jnp.float32, True, True, (0,), (1,), 3, 4)
 BIAS = ParamSpec(ParamPath("a.bias"), (4,), jnp.float32, True, False, (), (0,), 1, 4)

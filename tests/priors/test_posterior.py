@@ -11,7 +11,7 @@ from numpyro.infer.util import log_density
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.infer.settings import standing_mask
+from bayesprune.infer.settings import starting_mask
 
 UNIT = 0.5  # of priors.Gaussian(0.5), whose sites are in units of its scale
 
@@ -81,12 +81,12 @@ def test_what_was_pruned_stays_dead_unless_asked() -> None:
     alive = np.arange(8) % 2 == 0
     prior = bp.priors.Posterior(fit_of({"Dense_0.bias": alive}))
     bnn = programs.small_bnn(prior=prior)
-    np.testing.assert_array_equal(standing_mask(bnn, None)["Dense_0.bias"], alive)
-    assert list(standing_mask(bnn, None)) == ["Dense_0.bias"] and standing_mask(bnn, {}) == {}
+    np.testing.assert_array_equal(starting_mask(bnn, None)["Dense_0.bias"], alive)
+    assert list(starting_mask(bnn, None)) == ["Dense_0.bias"] and starting_mask(bnn, {}) == {}
     np.testing.assert_allclose(prior.scale["Dense_0.bias"][~alive], UNIT)  # the first prior, for those that are asked back
     assert not prior.loc["Dense_0.bias"][~alive].any()
     with pytest.raises(ValueError, match=r"pruned weights at 'Dense_0.bias', which may not be pruned.*mask=\{\}"):
-        standing_mask(programs.small_bnn(prior=prior, prunable=bp.select.nothing), None)
+        starting_mask(programs.small_bnn(prior=prior, prunable=bp.select.nothing), None)
 
 
 def test_what_is_no_fit_or_another_networks_is_refused() -> None:

@@ -1,10 +1,13 @@
 """Noise of units over points: its sites, what its nodes say, what is refused, and a fit that drops units."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro.distributions as dist
 import optax
 import pytest
 from numpyro.handlers import seed, substitute, trace
+from scipy import stats
 from tests.infer import programs
 
 import bayesprune as bp
@@ -12,8 +15,10 @@ from bayesprune.formulas import truncated_log_normal
 from bayesprune.model.families import MeanFieldFamily
 from bayesprune.model.layout import ParamPath, ParamSpec
 from bayesprune.model.prior import Moments
+from bayesprune.posteriors.divergence import closed_form, divergence, read_elementwise
 from bayesprune.posteriors.mean_field import Scaled
 from bayesprune.posteriors.points import NoisyPoints
+from bayesprune.priors.unit_noise import TruncatedNormal
 
 CONV = ParamSpec(ParamPath("c.kernel"), (3, 3, 2, 5), jnp.float32, True, True, (2,), (3,), 18, 5)
 BIAS = ParamSpec(ParamPath("c.bias"), (5,), jnp.float32, True, False, (), (0,), 1, 5)
@@ -95,3 +100,25 @@ def test_units_that_are_not_needed_are_cut(rng_key) -> None:
         init_params=fit.params,
     )  # fmt: skip
     assert again.history["prune/density"][-1] < 1.0 and np.isfinite(again.losses).all()
+
+
+@pytest.mark.parametrize("law", [(-3.0, 2.0), (4.0, 1.0), (-26.0, 1.5)])
+def test_draws_and_density_are_scipys(law, rng_key) -> None:
+    """20,000 draws by the Kolmogorov-Smirnov test at 1e-4 (fixed key); densities to rounding."""
+    loc, scale = law
+    exact = stats.truncnorm((-20 - loc) / scale, -loc / scale, loc, scale)
+    ours = TruncatedNormal(loc, scale, -20.0, 0.0)
+    draws = np.asarray(jax.jit(lambda key: ours.sample(key, (20_000,)))(rng_key), np.float64)
+    assert stats.kstest(draws, exact.cdf).pvalue > 1e-4
+    np.testing.assert_allclose(ours.log_prob(draws[:50]), exact.logpdf(draws[:50]), rtol=1e-3, atol=1e-3)
+
+
+def test_the_divergence_from_the_uniform_is_closed() -> None:
+    """That of (18.1); a prior that is wider adds the log of the widths' ratio, one that is narrower has none."""
+    q = TruncatedNormal(np.array([-3.0, -8.0]), 2.0, -20.0, 0.0)
+    nats = lambda low, high: divergence(q, read_elementwise(dist.Uniform(low, high).expand((2,))))  # noqa: E731
+    assert closed_form(q, dist.Uniform(-20.0, 0.0)) is not None
+    own = truncated_log_normal.kl_uniform(np.array([-3.0, -8.0]), 2.0, -20.0, 0.0)
+    np.testing.assert_allclose(nats(-20.0, 0.0), own, rtol=1e-6)
+    np.testing.assert_allclose(nats(-30.0, 10.0), own + np.log(2), rtol=1e-6)
+    assert np.isinf(nats(-10.0, 0.0)).all()

@@ -4,9 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.posteriors.gaussian_scale import GaussianScale
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.scales import GaussianScale, LogNormalScale
 from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.report import bits_per_weight
 

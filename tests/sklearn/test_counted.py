@@ -102,7 +102,7 @@ def test_a_number_that_many_rows_share_is_no_mode_to_foresee() -> None:
 
 @pytest.mark.slow
 def test_visits_are_foreseen_by_their_mean_and_not_by_their_mode() -> None:
-    """Four fifths are zero: Student's t, which their tails speak for, foresees 0 for every row."""
+    """Four fifths are zero: Student's t, which their tails speak for, predicts 0 for every row."""
     rng = np.random.default_rng(2)
     x = rng.standard_normal((900, 4))
     y = rng.negative_binomial(0.5, 0.5 / (0.5 + np.exp(-1.2 + 1.0 * x[:, 0]))).astype(float)

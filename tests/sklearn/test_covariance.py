@@ -6,8 +6,8 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 
 import bayesprune as bp
-from bayesprune.sklearn import covariance as module
-from bayesprune.sklearn.covariance import covariance
+from bayesprune.sklearn import rules as module
+from bayesprune.sklearn.rules import covariance
 from tests.sklearn.problems import linear_rows
 
 

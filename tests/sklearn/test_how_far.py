@@ -38,7 +38,7 @@ def test_the_hardest_of_those_that_are_not_behind_is_taken() -> None:
 
 
 class Estimator(StandIn):
-    """A net that foresees held-out rows the better, and hotter, the softer it is cut; the scores are the rung."""
+    """A net that predicts held-out rows the better, and hotter, the softer it is cut; the scores are the rung."""
 
     nats = (-1.0, -0.5, -0.495)
 

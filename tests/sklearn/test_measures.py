@@ -17,7 +17,7 @@ from bayesprune.sklearn import base, choosing, forms, gaps, measures, tails
 from tests.sklearn.stand_in import StandIn
 
 NONE = np.zeros((30, 1))
-NO_BETTER = "the rows that were fitted are foreseen no better than without X"
+NO_BETTER = "the rows that were fitted are predicted no better than without X"
 
 
 def test_constants_of_labels_are_their_shares() -> None:
@@ -36,7 +36,7 @@ def test_the_constant_of_numbers_is_their_mean() -> None:
 
 
 class BesideConstants(StandIn):
-    """``constants``: what they foresee each row with; None where they are of another thing."""
+    """``constants``: what they predict each row with; None where they are of another thing."""
 
     def __init__(self, nats: dict[str, float], constants: float | None) -> None:
         super().__init__(nats)
@@ -76,7 +76,7 @@ def test_a_bound_above_the_constants_is_no_fault_where_rows_are_foreseen(monkeyp
 
     assert said(0.0, y) == said(0.3, y) == []
     assert all(one.startswith("The loss ends at") for told in heard for one in told) and all(heard)
-    assert said(0.3, coins) == ["held-out rows are foreseen worse than without X"]
+    assert said(0.3, coins) == ["held-out rows are predicted worse than without X"]
 
 
 @contextlib.contextmanager
@@ -127,3 +127,89 @@ def test_of_the_scale_of_data_nothing_is_said_to_who_scales_them() -> None:
         assert not caught
         warn_of_scale(bnn, bp.Dataset(x, 1e6 * x[:, 0]))
     assert [str(one.message)[:6] for one in caught] == ["data.y"]
+
+
+KEPT = 1200
+
+
+@pytest.mark.parametrize("noise", [stats.norm(scale=0.3), stats.t(3, scale=0.3)], ids=["normal", "t"])
+def test_of_numbers_a_line_is_nearly_the_density_they_were_drawn_from(noise) -> None:
+    rng = np.random.default_rng(0)
+    x = 50.0 + rng.standard_normal((KEPT + 600, 3)) * [1.0, 1e3, 1e-3]
+    missed = noise.rvs(len(x), random_state=rng)
+    y = x[:, 0] + 1e-3 * x[:, 1] + missed
+    found = measures.by_lines(0, x[:KEPT], y[:KEPT], x[KEPT:], y[KEPT:])
+    truth = noise.logpdf(missed[KEPT:]).mean()
+    assert found.shape == (600,) and truth - 0.02 < found.mean() < truth + 0.02
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_of_labels_a_line_is_nearly_their_probability(classes: int) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((KEPT + 600, 4))
+    p = np.exp(x @ rng.standard_normal((4, classes)))
+    p /= p.sum(axis=1, keepdims=True)
+    labels = (rng.uniform(size=(len(x), 1)) > p.cumsum(axis=1)).sum(axis=1)
+    found = measures.by_lines(0, x[:KEPT], labels[:KEPT], x[KEPT:], labels[KEPT:])
+    truth = np.log(p[np.arange(KEPT, len(x)), labels[KEPT:]]).mean()
+    assert truth - 0.03 < found.mean() < truth + 0.03
+
+
+def test_a_line_says_of_steps_less_than_trees_do() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.uniform(size=(KEPT + 600, 2))
+    y = np.sign(np.sin(20 * x[:, 0])) + 0.1 * rng.standard_normal(len(x))
+    given = x[:KEPT], y[:KEPT], x[KEPT:], y[KEPT:]
+    assert measures.by_lines(0, *given).mean() < measures.by_trees(0, *given).mean() - 0.5
+
+
+def test_a_fold_without_the_rare_class_is_foreseen_as_the_other() -> None:
+    x = np.random.default_rng(0).standard_normal((20, 2))
+    nats = measures.by_lines(0, x[:15], np.zeros(15, int), x[15:], np.array([0, 0, 0, 0, 1]))
+    np.testing.assert_array_equal(nats, np.log([1, 1, 1, 1, measures.LEAST]))
+
+
+def stepped(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Two columns, and a signal that jumps in the first."""
+    x = rng.uniform(size=(KEPT + 600, 2))
+    return x, 2.0 * (x[:, 0] > 0.3) - 1.0 * (x[:, 0] > 0.8)
+
+
+@pytest.mark.parametrize("noise", [stats.norm(scale=0.3), stats.t(3, scale=0.3)], ids=["normal", "t"])
+def test_of_numbers_trees_are_nearly_the_density_they_were_drawn_from(noise) -> None:
+    """By SciPy, a tenth of a nat below at most: trees fit their rows' noise a little."""
+    rng = np.random.default_rng(0)
+    x, signal = stepped(rng)
+    missed = noise.rvs(len(x), random_state=rng)
+    found = measures.by_trees(0, x[:KEPT], (signal + missed)[:KEPT], x[KEPT:], (signal + missed)[KEPT:])
+    truth = noise.logpdf(missed[KEPT:]).mean()
+    assert found.shape == (600,) and truth - 0.1 < found.mean() < truth + 0.02
+
+
+def test_of_labels_trees_are_nearly_their_probability() -> None:
+    rng = np.random.default_rng(1)
+    x, signal = stepped(rng)
+    p = np.where(signal > 1.0, 0.9, 0.2)
+    labels = (rng.uniform(size=len(x)) < p).astype(np.int32)
+    found = measures.by_trees(0, x[:KEPT], labels[:KEPT], x[KEPT:], labels[KEPT:])
+    truth = stats.bernoulli.logpmf(labels[KEPT:], p[KEPT:]).mean()
+    assert truth - 0.05 < found.mean() < truth + 0.02
+
+
+def test_a_class_that_was_not_shown_has_next_to_no_probability() -> None:
+    x = np.arange(80.0)[:, None]
+    found = measures.by_trees(0, x, np.repeat([0, 2], 40), np.array([[10.0], [70.0], [70.0]]), np.array([0, 1, 3]))
+    assert found[0] > -0.1
+    np.testing.assert_allclose(found[1:], np.log(1e-9))
+
+
+@pytest.mark.parametrize("likelihood", ["student_t", "poisson"])
+def test_only_densities_of_the_same_targets_are_compared(likelihood: str) -> None:
+    """Counts have probabilities, which trees' densities cannot be held against."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 2)), rng.poisson(3.0, 60).astype(float)
+    model = bp.BayesianSparseRegressor(hidden=(), num_steps=5, likelihood=likelihood, num_samples=2, random_state=0).fit(x, y)
+    for form in ("steps", "linear"):
+        found = model._measured(form, x, y, np.arange(40), np.arange(40, 60))
+        assert (found is None) == (likelihood == "poisson")
+    assert model._measured("components", x, y, np.arange(40), np.arange(40, 60)) is None

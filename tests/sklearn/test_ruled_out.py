@@ -20,7 +20,7 @@ def test_behind_is_who_is_so_by_a_standard_error() -> None:
 
 
 class WithTrees(StandIn):
-    """``trees``: what they foresee each row with."""
+    """``trees``: what they predict each row with."""
 
     def __init__(self, nats: dict[str, float], trees: float | None) -> None:
         super().__init__(nats)

@@ -84,7 +84,7 @@ def test_a_net_that_is_too_sure_is_less_so() -> None:
     x, y = RNG.standard_normal((160, 20)), RNG.integers(0, 2, 160)
     new, coins = RNG.standard_normal((2000, 20)), RNG.integers(0, 2, 2000)
     sure = SETTINGS | {"num_steps": 800, "hidden": (20,)}
-    with pytest.warns(UserWarning, match="held-out rows are foreseen worse than without X"):
+    with pytest.warns(UserWarning, match="held-out rows are predicted worse than without X"):
         plain, calibrated = (bp.BayesianSparseClassifier(**sure | {"held_out": share}).fit(x, y) for share in (0.0, 0.3))
     assert calibrated.temperature_ > 1.2
     assert calibrated.log_density(new, coins).mean() > plain.log_density(new, coins).mean() + 0.08

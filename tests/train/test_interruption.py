@@ -35,10 +35,10 @@ def signals(monkeypatch, signum: signal.Signals, at: int) -> None:
     """The signal arrives within the chunk of steps that begins at step ``at``."""
     chunk = Training._chunk
 
-    def signalled(self, standing, *rest):
-        if int(standing.carry.step) == at:
+    def signalled(self, state, *rest):
+        if int(state.carry.step) == at:
             signal.raise_signal(signum)
-        return chunk(self, standing, *rest)
+        return chunk(self, state, *rest)
 
     monkeypatch.setattr(Training, "_chunk", signalled)
 

@@ -59,7 +59,7 @@ def parser(study: Study) -> argparse.ArgumentParser:
 
 
 def chosen(study: Study, arguments: argparse.Namespace) -> list[Cell]:
-    """The study's cells, narrowed and changed as asked."""
+    """The study's cells, selected and changed by the flags."""
     cells = select(study.cells, arguments.only)
     if not cells:
         raise ValueError(f"--only {' '.join(arguments.only)} leaves none of the {len(study.cells)} cells.")

@@ -1,12 +1,17 @@
 """A study: its cells, the function that runs one, and the tables made from what is finished."""
 
+import datetime
+import platform
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bayesprune.cells.provenance import provenance
+import jax
+
 from bayesprune.cells.records import Record, append, read_records
 from bayesprune.cells.settings import Cell, key, settings
 from bayesprune.core.files import DamagedFileError, reading
@@ -80,3 +85,37 @@ def stamped(cell: Cell, result: Record, stamp: Mapping[str, Any]) -> Record:
             f"a record has its settings, results and origin side by side: {', '.join(twice)} would be there twice."
         )
     return {name: value for part in parts for name, value in part.items()}
+
+
+PACKAGE = Path(__file__).resolve().parents[1]
+ROOT = PACKAGE.parents[1]
+
+
+def provenance() -> dict[str, Any]:
+    """``dirty``: whether sources or benchmarks differ from the commit. Without git both are ``None``."""
+    commit = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain", "--", "src", "benchmarks", ":!benchmarks/results")
+    return {
+        "commit": commit,
+        "dirty": None if changed is None else changed != "",
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("jax", "numpyro", "bayesprune")},
+        "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+    }
+
+
+def _git(*words: str) -> str | None:
+    if PACKAGE.parent.name != "src":  # installed: a repository around it is another one
+        return None
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bayesprune.cli.errors import EXPECTED, flags_in_one_line, one_line
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.compiling import bits_by_kernel
 from bayesprune.train.interruption import sigterm_like_ctrl_c
 
@@ -67,8 +67,7 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"bayesprune {__version__}")
         return 0
-    if name not in COMMANDS:
-        raise unknown_name("command", name, COMMANDS)
+    check_name("command", name, COMMANDS)
     try:
         command = getattr(importlib.import_module(f"{__name__}.{name}"), name)
         if name in ("run", "sweep"):  # the flags of a run follow from one another

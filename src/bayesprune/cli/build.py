@@ -106,7 +106,7 @@ def unit_of(settings: RunSettings) -> float:
 
 
 def _family(settings: RunSettings, prior: Any) -> str | Family:
-    """The family by name, which the course gives its start; or with the start that was asked for."""
+    """The family by name, whose start is the course's; or with the start that the settings give."""
     name, start = settings.posterior.replace("-", "_"), _asked(settings)
     if not start or _partly_sound(settings):
         return name
@@ -130,7 +130,7 @@ def _started(settings: RunSettings, bnn: BNN) -> BNN:
 
 
 def _asked(settings: RunSettings) -> dict[str, Any]:
-    """The fields of a family that were asked for, in the posterior's coordinates."""
+    """The fields of a family that the settings give, in the posterior's coordinates."""
     start: dict[str, Any] = {}
     unit = unit_of(settings)
     if settings.init_loc:
@@ -141,7 +141,7 @@ def _asked(settings: RunSettings) -> dict[str, Any]:
 
 
 def _partly_sound(settings: RunSettings) -> bool:
-    """Whether the standard course still has a say: a mean or a scale was not asked for."""
+    """Whether the standard course still decides something: the settings give no mean, or no scale."""
     return settings.course == "standard" and not (settings.init_loc and settings.init_scale)
 
 

@@ -50,7 +50,7 @@ def optimizer(settings: Any, of_points: Callable[[], bool], unit: float) -> opta
 
 
 def kl_weight(settings: Any) -> LinearWarmup | float | None:
-    """What the settings say of the divergence's weight; None where they say nothing."""
+    """The weight of the divergence by the settings; None for the course's."""
     if settings.kl_weight == 1.0 and settings.kl_warmup < 0:
         return None
     share = _warm_up(settings)

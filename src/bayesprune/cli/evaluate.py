@@ -73,7 +73,7 @@ def _of_fit(out: Path, data: Path | None) -> tuple[dict[str, float], int, str]:
         return found["scores"], found["rows"]["judged"], f"rows of {found['file']} that the fit has not seen"
     of = fitted.load(out)
     x, y = of.labelled(data)
-    return fitted.judged(of, x, y, of.foresee(x)), len(y), str(data)
+    return fitted.judged(of, x, y, of.predict(x)), len(y), str(data)
 
 
 def _judged(

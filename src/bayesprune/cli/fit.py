@@ -108,7 +108,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     model = _estimator(settings, target.classes != ()).fit(x, y)
     seconds = time.perf_counter() - begin
     of = fitted.Fitted(model, target, table.columns, table.texts, data.name)
-    foreseen, (moved, reasons) = of.foresee(held), fit_report.inputs(of, held)
+    predicted, (moved, reasons) = of.predict(held), fit_report.inputs(of, held)
     (folder / fitted.RECORD).unlink(missing_ok=True)
     saving.save(model, folder / fitted.MODEL)
     record = {
@@ -119,7 +119,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
         "columns": of.columns,
         "texts": of.texts,
         "rows": {"fit": len(y), "judged": len(true)},
-        "scores": fitted.judged(of, held, true, foreseen),
+        "scores": fitted.judged(of, held, true, predicted),
         "without_inputs": fitted.of_nothing(target, y, true),
         "network": {"forms": model.weights_, "density": model.density_, "left_out": model.left_out_},
         "inputs": moved,
@@ -129,7 +129,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
         "version": __version__,
     }
     write_atomically(folder / fitted.INPUTS, fit_report.csv_of(moved).encode())
-    write_atomically(folder / fitted.PAGE, fit_report.html(record, of, (held, true), foreseen, reasons).encode())
+    write_atomically(folder / fitted.PAGE, fit_report.html(record, of, (held, true), predicted, reasons).encode())
     write_record(folder / fitted.RECORD, record)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.cli import fitted
-from bayesprune.data.tables.schema import listed
+from bayesprune.data.tables.reading import listed
 from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
 from bayesprune.report.tables import aligned, number, percent
@@ -81,8 +81,10 @@ def end(record: Mapping[str, Any], folder: Path) -> str:
     return "\n".join(parts)
 
 
-def html(record: Mapping[str, Any], of: fitted.Fitted, held: tuple[Any, np.ndarray], foreseen: np.ndarray, reasons: Any) -> str:
-    """report.html: one file with the figures in it; ``held``: the rows held back, ``foreseen``: what is foreseen of them."""
+def html(
+    record: Mapping[str, Any], of: fitted.Fitted, held: tuple[Any, np.ndarray], predicted: np.ndarray, reasons: Any
+) -> str:
+    """report.html: one file with the figures in it; ``held``: the rows held back, ``predicted``: their predictions."""
     x, y = held
     scores = [(name, number(value), WORDS[name]) for name, value in record["scores"].items()]
     moved = [(one["input"], "yes" if one["read"] else "no", number(one["moves"])) for one in record["inputs"]]
@@ -100,12 +102,12 @@ def html(record: Mapping[str, Any], of: fitted.Fitted, held: tuple[Any, np.ndarr
         said(_beside(record).strip()),
         *map(said, _left_out(record)),
         "<h2>Calibration</h2>",
-        picture(_calibration(of, y, foreseen), "how often predictions hold, over how sure they are"),
+        picture(_calibration(of, y, predicted), "how often predictions hold, over how sure they are"),
         said(_of_figure(of)),
         "<h2>Inputs</h2>",
         said(f"{_read(record)} What an input moves predictions by: its mean absolute Shapley value over "
              f"{min(EXPLAINED, len(x))} rows, in {_unit(record)}. Inputs that are not read could have any value."),
-        picture(_reasons(of, x, foreseen, reasons), "what each input adds to the predictions of single rows"),
+        picture(_reasons(of, x, predicted, reasons), "what each input adds to the predictions of single rows"),
         table(("input", "read", "moves predictions by"), moved),
         "<h2>Network</h2>",
         said(f"Forms and their weights: {forms}. {percent(record['network']['density'])} of the weights are left. Fitted in "
@@ -148,24 +150,24 @@ def _unit(record: Mapping[str, Any]) -> str:
 
 def _of_figure(of: fitted.Fitted) -> str:
     if of.classes:
-        return "Bars above the diagonal: right more often than foreseen."
+        return "Bars above the diagonal: right more often than predicted."
     return (
         "The figure is of the posterior's own intervals. Those of the scores and of predictions are as wide as rows that the "
         "fit held out ask for, where it held some out."
     )
 
 
-def _calibration(of: fitted.Fitted, y: np.ndarray, foreseen: np.ndarray) -> Any:
+def _calibration(of: fitted.Fitted, y: np.ndarray, predicted: np.ndarray) -> Any:
     from bayesprune.report import plots
 
     if not of.classes:
-        return plots.coverage_diagram(foreseen, y)
+        return plots.coverage_diagram(predicted, y)
     known, labels = of.placed(y)
-    return plots.reliability_diagram(foreseen[known], labels)
+    return plots.reliability_diagram(predicted[known], labels)
 
 
-def _reasons(of: fitted.Fitted, x: Any, foreseen: np.ndarray, reasons: Any) -> Any:
-    """Of classes, of the one that is foreseen most often."""
+def _reasons(of: fitted.Fitted, x: Any, predicted: np.ndarray, reasons: Any) -> Any:
+    """Of classes, of the one that is predicted most often."""
     import pandas as pd
 
     from bayesprune.report import plots
@@ -173,7 +175,7 @@ def _reasons(of: fitted.Fitted, x: Any, foreseen: np.ndarray, reasons: Any) -> A
     rows = x.iloc[:EXPLAINED]
     values, unit = reasons.values, of.target.name
     if of.classes:
-        place = int(np.bincount(foreseen.argmax(axis=1)).argmax())
+        place = int(np.bincount(predicted.argmax(axis=1)).argmax())
         values, unit = values[..., place], f"probability of {of.target.name} {of.classes[place]}"
     # A missing date is made the least whole number there is, and would be drawn as the earliest.
     columns = [pd.to_numeric(rows[name], errors="coerce").where(rows[name].notna()) for name in of.columns]

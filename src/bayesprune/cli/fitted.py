@@ -1,4 +1,4 @@
-"""The folder that `bayesprune fit` makes: what is in it, and what its estimator says of new rows."""
+"""The folder that `bayesprune fit` makes: its files, and predictions of its estimator for new rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ import numpy as np
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.data.tables.columns import check_whole
-from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
-from bayesprune.data.tables.schema import digest_of, listed, target_from_json
+from bayesprune.data.tables.reading import read_again, take_columns, values_of
+from bayesprune.data.tables.schema import digest_of, target_from_json
 from bayesprune.data.tables.target import Target
 from bayesprune.report.calibration import ece
 from bayesprune.report.crps import crps
@@ -37,7 +37,7 @@ class Fitted:
         """Names of the classes that the estimator tells apart, in the order of its probabilities; none of numbers."""
         return tuple(self.target.classes[place] for place in self.model.classes_) if self.target.classes else ()
 
-    def foresee(self, x: Any) -> np.ndarray:
+    def predict(self, x: Any) -> np.ndarray:
         """Probabilities of the classes, (rows, classes); of numbers `DRAWS` targets of each row, (draws, rows)."""
         return self.model.predict_proba(x) if self.target.classes else self.model.sample_y(x, DRAWS).T  # type: ignore[no-any-return]
 
@@ -49,19 +49,13 @@ class Fitted:
 
     def inputs(self, frame: Any, where: str) -> Any:
         """The columns of a frame that the estimator reads."""
-        if lacking := [name for name in self.columns if name not in frame.columns]:
-            raise ValueError(
-                f"{where} lacks {listed(lacking)}, which {self.file} had, and has {listed(list(frame.columns))}: add what is "
-                "missing, empty where it is not known, or fit anew without it."
-            )
-        return frame[list(self.columns)]
+        return take_columns(
+            frame, self.columns, where, self.file, "add what is missing, empty where it is not known, or fit anew without it"
+        )
 
     def frame(self, path: Path) -> Any:
         """A file's table, columns that were text read as text."""
-        check_kind(path)
-        if path.suffix.lower() in ARRAYS:
-            raise ValueError(f"{path} has no names of columns, and the fit was of those of {self.file}: give a table.")
-        return read_frame(path, [*self.texts, *[self.target.name] * self.target.text])
+        return read_again(path, self.file, [*self.texts, *[self.target.name] * self.target.text])
 
     def labelled(self, path: Path) -> tuple[Any, np.ndarray]:
         """Inputs and targets of a file; labels are places among ``target.classes``."""
@@ -78,7 +72,7 @@ def is_one(folder: Path) -> bool:
 
 
 def refuse(folder: Path) -> None:
-    """Refuse a folder of `bayesprune fit` for what runs are asked."""
+    """Refuse a folder of `bayesprune fit` where a folder of a run is needed."""
     if is_one(folder):
         raise ValueError(
             f"{folder} is of bayesprune fit, which predict and evaluate read: give the folder of a run, or another --out."
@@ -123,9 +117,9 @@ def predictions(of: Fitted, x: Any, level: float) -> dict[str, np.ndarray]:
     return {"mean": mean, "low": ends[:, 0], "high": ends[:, 1]}
 
 
-def judged(of: Fitted, x: Any, y: np.ndarray, foreseen: np.ndarray) -> dict[str, float]:
-    """What rows that the fit had not seen say of it; ``foreseen``: what it foresees of them."""
-    return _of_labels(of, x, y, foreseen) if of.classes else _of_numbers(of.model, x, y, foreseen)
+def judged(of: Fitted, x: Any, y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Scores on rows that the fit has not seen; ``predicted``: its predictions of them."""
+    return _of_labels(of, x, y, predicted) if of.classes else _of_numbers(of.model, x, y, predicted)
 
 
 def _of_numbers(model: Any, x: Any, y: np.ndarray, samples: np.ndarray) -> dict[str, float]:

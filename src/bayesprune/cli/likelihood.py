@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.model.likelihoods import named
 from bayesprune.model.likelihoods.counts import KNOWN, starting_at
 
@@ -30,8 +30,7 @@ def names(kind: str) -> list[str]:
 def check(name: str) -> None:
     """Refuse an unknown name."""
     known = [AUTO, *map(dashed, named.all_named())]
-    if name not in known:
-        raise unknown_name("choice of likelihood", name, known)
+    check_name("choice of likelihood", name, known)
 
 
 def kind_of(name: str) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from bayesprune import cells
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
 
@@ -41,8 +41,7 @@ def reproduce(
         final_draws: Posterior draws of the last evaluation; the paper has 100.
         out: Folder of bmr.jsonl, with a line for each finished fit, and of bmr/, with checkpoints and figures.
     """
-    if study not in STUDIES:
-        raise unknown_name("study", study, STUDIES)
+    check_name("study", study, STUDIES)
     module = importlib.import_module(f"bayesprune.reproduce.{study}")
     planned = importlib.import_module(f"{module.__name__}_cells").grid(
         nets,

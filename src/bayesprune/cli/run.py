@@ -47,7 +47,7 @@ def _priced(chosen: settings.RunSettings) -> Price:
 def complete(
     chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None] = print, progress: bool | None = None
 ) -> bool:
-    """Bring a run to its end, in a folder that nobody else is at work in; whether there was anything to do."""
+    """Bring a run to its end, in a folder that no other process uses; whether there was anything to do."""
     settings.check(chosen, folder)
     if results.finished(folder, chosen.steps):
         rows.check_unchanged(chosen.data or "", results.read_metrics(folder))

@@ -12,7 +12,7 @@ from bayesprune.cli import course as courses
 from bayesprune.cli import fitted, own_net, valid
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import as_kind, flags, hints, table
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.formats import jsonable, read_record, write_record
 from bayesprune.train.checkpoints import check_same_settings
 
@@ -244,8 +244,7 @@ def load(folder: Path, net: str | None = None, **free: Any) -> RunSettings:
 
 
 def _as_setting(name: str, value: object, kinds: Mapping[str, Any]) -> Any:
-    if name not in kinds:
-        raise unknown_name("setting", name, kinds)
+    check_name("setting", name, kinds)
     if dataclasses.is_dataclass(kind := kinds[name]) and isinstance(kind, type):
         return kind(**table(value, kind, name))
     return as_kind(value, kind, name)

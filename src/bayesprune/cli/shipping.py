@@ -1,8 +1,6 @@
 """The smaller network of a run: its file, and what it saves, measured."""
 
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,20 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree
 from bayesprune.deploy.compact import KEEPS, Compact, compact
 from bayesprune.deploy.program.laws import factorised, fixed, means, posterior
+from bayesprune.deploy.timed import times
 from bayesprune.infer.predict import blocks_of
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.net_params import why_no_mean
 from bayesprune.posteriors.samples import draws_of
 
 FILE = "net.bayesprune"
-ROWS, REPEATS, NETWORKS = 1000, 7, 20
+ROWS, NETWORKS = 1000, 20
 
 
 def make(
     bnn: BNN, params: dict[str, Any], mask: dict[str, Any], keep: str, rng_key: jax.Array, num_draws: int | None
 ) -> Compact:
-    """The smaller network; of a posterior that has to be drawn, 20 networks where no other number is asked for."""
+    """The smaller network; of a posterior that has to be drawn, 20 networks by default."""
     drawn = keep == KEEPS[0] and not factorised(bnn, params) and not draws_of(params)
     number = NETWORKS if drawn and num_draws is None else num_draws
     return compact(bnn, params, mask, keep, rng_key=rng_key, num_draws=number).certified()
@@ -46,7 +45,7 @@ def report(
 
     whole = jax.jit(predicted)
     blocks, state = [jnp.asarray(block) for block in blocks_of(x)], params.get(STATE, {})
-    before = _seconds(lambda: [np.asarray(whole(weights, state, block)) for block in blocks])
+    before = statistics.median(times(lambda: [np.asarray(whole(weights, state, block)) for block in blocks]))
     return {
         "keeps": small.law.kind,
         "certificate_holds": small.certificate is not None and small.certificate.holds,
@@ -58,7 +57,7 @@ def report(
         "bytes": path.stat().st_size,
         "posterior_bytes": other.stat().st_size,
         "rows": ROWS,
-        "seconds": _seconds(lambda: one.predict(x)),
+        "seconds": statistics.median(times(lambda: one.predict(x))),
         "seconds_before": before,
         "pinned": dict(small.pinned),
     }
@@ -72,17 +71,6 @@ def _timed(bnn: BNN, params: dict[str, Any], mask: dict[str, Any], small: Compac
         one = compact(bnn, params, mask, rng_key=jax.random.key(0), num_draws=1)
         return one, posterior(bnn, params, mask, jax.random.key(0), 1).mean()
     return compact(bnn, params, mask, keep="mean"), means(bnn, params, mask)
-
-
-def _seconds(function: Callable[[], Any]) -> float:
-    """The median of several runs after a first one that compiles."""
-    function()
-    taken = []
-    for _ in range(REPEATS):
-        begin = time.perf_counter()
-        function()
-        taken.append(time.perf_counter() - begin)
-    return statistics.median(taken)
 
 
 def inside(folder: Path, name: str, flag: str) -> Path:

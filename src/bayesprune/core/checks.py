@@ -2,8 +2,7 @@
 
 import difflib
 import inspect
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -25,6 +24,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -
     return ValueError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.{' ' + remedy if remedy else ''}")
 
 
+def check_name(kind: str, name: Any, known: Collection[str], remedy: str = "") -> None:
+    """Refuse a name that is not ``known``, see `unknown_name`.
+
+    >>> check_name("norm", "frn", ("batch", "frn"))
+    """
+    if name not in known:
+        raise unknown_name(kind, name, known, remedy)
+
+
 def check_density(density: object, name: str = "density") -> None:
     """Refuse an alive fraction outside (0, 1]. A traced value cannot be looked at and passes."""
     check_share(density, name, "it is the fraction of weights that stay alive, so 0.05 keeps 5 %")
@@ -32,17 +40,31 @@ def check_density(density: object, name: str = "density") -> None:
 
 def check_share(share: Any, name: str, meaning: str) -> None:
     """Refuse what is no number in (0, 1]; ``meaning`` ends the sentence. A traced value cannot be looked at and passes."""
-    if isinstance(share, jax.core.Tracer):
-        return
-    number = np.ndim(share) == 0 and np.issubdtype(np.asarray(share).dtype, np.number)
-    if not (number and math.isfinite(share) and 0.0 < share <= 1.0):
-        raise ValueError(f"{name} must lie in (0, 1], got {share!r}: {meaning}.")
+    check_within(share, name, "(0, 1]", meaning)
 
 
 def check_level(level: object, name: str) -> None:
     """Refuse what is no probability of an interval."""
-    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
-        raise ValueError(f"{name} must lie in (0, 1), got {got(level)}: 0.9 asks for 90 %.")
+    check_within(level, name, "(0, 1)", "0.9 asks for 90 %")
+
+
+def check_within(value: Any, name: str, interval: str, meaning: str = "") -> None:
+    """Refuse what is no number in an interval such as "[0, 1)"; ``meaning`` ends the sentence. A traced value passes.
+
+    >>> check_within(1.0, "keep", "(0, 1)", "it is a share")
+    Traceback (most recent call last):
+    ...
+    ValueError: keep must lie in (0, 1), got 1.0: it is a share.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return
+    low, high = map(float, interval[1:-1].split(","))
+    number = np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number)
+    inside = number and low <= float(value) <= high
+    ends = {low} if interval[0] == "(" else set()
+    ends |= {high} if interval[-1] == ")" else set()
+    if not inside or float(value) in ends:
+        raise ValueError(f"{name} must lie in {interval}, got {got(value)}{': ' if meaning else ''}{meaning}.")
 
 
 def check_positive(value: ArrayLike | Sequence[float], name: str) -> None:

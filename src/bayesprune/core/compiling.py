@@ -1,6 +1,6 @@
 """How much XLA is to make of a program: one that runs a few times in a fit cannot earn back what one of all steps does.
 
-And how many programs are kept: a process may hold so many memory maps.
+Also how exact its products are, and how many programs are kept: a process may hold so many memory maps.
 """
 
 import contextlib
@@ -82,3 +82,8 @@ def make_room() -> bool:
     jax.clear_caches()
     gc.collect()  # what holds programs is held by itself
     return True
+
+
+# Decorates a function. An accelerator rounds the factors of float32 products to ten bits (TF32; bfloat16: eight) unless told
+# otherwise, and evidence is a small difference of large numbers. Products of the network itself are the user's to choose.
+WHOLE_PRODUCTS = jax.default_matmul_precision("highest")

@@ -96,7 +96,7 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def running(pid: int) -> bool:
-    """Whether there is a process of this number on this machine; where that cannot be asked, True."""
+    """Whether there is a process of this number on this machine; True where that cannot be found out."""
     if os.name != "posix":  # elsewhere signal 0 is no question but an order
         return True
     try:

@@ -25,7 +25,7 @@ class WithFields(Protocol):
 
 @runtime_checkable
 class Numbered(Protocol):
-    """Rows that can be asked for by number, each a pair (x, y)."""
+    """Rows with an index, each a pair (x, y)."""
 
     def __len__(self) -> int: ...
 

@@ -77,7 +77,7 @@ def _split(number: int) -> Callable[[jax.Array, None], tuple[jax.Array, jax.Arra
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class NoKey:
-    """In the place of a key that nobody gave: whoever draws by it gets an error, whoever does not passes it on.
+    """A missing key: code that draws by it gets an error, code that does not may pass it on.
 
     Also through `jax.jit`, as a pytree without leaves. ``why``: the end of the error, what draws and what to do.
 

@@ -78,7 +78,7 @@ def _opened(path: Path) -> int:
 
 
 def _lock(handle: int, path: Path) -> None:
-    """Lock the open file, or say who has; where the system has no locks, by the process number in it."""
+    """Lock the open file, or raise with the process that has it; without locks of the system, by the process number in it."""
     try:
         if fcntl is not None:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

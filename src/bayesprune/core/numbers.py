@@ -66,7 +66,7 @@ def arrays_in(x: PyTree) -> Any:
 
 
 def rows_in(x: PyTree) -> int:
-    """Rows of an array, of the arrays of a tree, or of what is read as it is needed."""
+    """How many rows an array has, the arrays of a tree, or a source that is read on demand."""
     return len(jax.tree.leaves(x)[0])
 
 

@@ -44,7 +44,7 @@ def key(value: object) -> Hashable:
 
 
 def first(value: object, key: Hashable) -> Any:
-    """The first value of an equal key, of those asked for lately: one object for what functions find by identity."""
+    """The first value of recent calls with an equal key: functions that compare by identity then see one object."""
     return _first(_Keyed(key, value))
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from bayesprune.core.checks import check_density, check_integer, check_not_negative, check_positive
+from bayesprune.core.checks import check_density, check_integer, check_not_negative, check_positive, check_within
 
 
 def _check_order(begin: int | float, end: int | float) -> None:
@@ -128,10 +128,7 @@ class Geometric(Checked):
 
     def __post_init__(self) -> None:
         check_density(self.final_density, "final_density")
-        if not 0 < self.rate < 1:
-            raise ValueError(
-                f"rate must lie in (0, 1), got {self.rate}: it is the share of the remaining weights cut each time."
-            )
+        check_within(self.rate, "rate", "(0, 1)", "it is the share of the remaining weights cut each time")
 
     def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
         return jnp.maximum(self.final_density, (1.0 - self.rate) ** jnp.asarray(step, float))

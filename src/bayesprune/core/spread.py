@@ -1,4 +1,4 @@
-"""Whether values differ by more than their rounding: what is to be divided by its spread is asked first."""
+"""Whether values differ by more than their rounding. Check this before you divide by their spread."""
 
 import numpy as np
 

@@ -92,38 +92,6 @@ def size(tree: PyTree) -> int:
     return sum(math.prod(shape(node)) for node in jax.tree.leaves(tree, is_leaf=is_node))
 
 
-def split(tree: PyTree, predicate: Callable[[str, tuple[int, ...]], bool]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two flat dicts by path: the nodes for which ``predicate(path, shape)`` holds, and the rest. `merge` is its inverse.
-
-    >>> chosen, rest = split({"kernel": jnp.zeros((2, 3)), "bias": jnp.zeros(3)}, lambda path, shape: len(shape) > 1)
-    >>> list(chosen), list(rest)
-    (['kernel'], ['bias'])
-    """
-    chosen: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for path, node in flatten(tree).items():
-        (chosen if predicate(path, shape(node)) else rest)[path] = node
-    return chosen, rest
-
-
-def merge(like: PyTree, *parts: Mapping[str, Any]) -> PyTree:
-    """A tree of the structure of ``like`` whose nodes come, by path, from flat dicts; later parts win.
-
-    A `ValueError` names the paths that no part has, or that ``like`` does not have.
-
-    >>> merge({"a": {"b": 0.0}}, {"a.b": 1.0})
-    {'a': {'b': 1.0}}
-    """
-    nodes = {path: node for part in parts for path, node in part.items()}
-    wanted = flatten(like)
-    if nodes.keys() != wanted.keys():
-        missing, surplus = sorted(wanted.keys() - nodes.keys()), sorted(nodes.keys() - wanted.keys())
-        raise ValueError(
-            f"parts do not make up the tree: missing {missing}, not in it {surplus}; pass every part of one split."
-        )
-    return map_with_path(lambda path, _: nodes[path], like)
-
-
 def broadcast(value: PyTree, like: PyTree) -> PyTree:
     """One value for every node of ``like``: a tree of the same outer structure is taken as it is, a number or array repeated.
 

@@ -1,11 +1,10 @@
 """Courses of a fit: its start, the weight of the divergence, the rate, and when weights are cut.
 
-``bp.courses.Standard()`` is what `fit_svi` does with what it is not told; ``bp.courses.paper(name)`` are the papers' own.
+``bp.courses.Standard()`` is the default of `fit_svi`; ``bp.courses.paper(name)`` gives the course of a paper.
 """
 
 from bayesprune.courses.course import Course, Plan
-from bayesprune.courses.papers import paper, papers
-from bayesprune.courses.plain import Plain
+from bayesprune.courses.plain import Plain, paper, papers
 from bayesprune.courses.standard import Standard
 
 __all__ = ["Course", "Plain", "Plan", "Standard", "paper", "papers"]

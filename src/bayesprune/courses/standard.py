@@ -1,22 +1,17 @@
-"""The standard course: what a fit does where nobody tells it otherwise."""
+"""The standard course: the default of a fit."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import optax
 
-from bayesprune.core.checks import check_integer, check_positive
+from bayesprune.core.checks import check_integer, check_positive, check_within
 from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.courses.course import Plan
 from bayesprune.model.program import Trainable
 
 # AdaBelief's first rate, and that of points in the weights' own units, which no noise keeps from running away.
 RATE, RATE_OF_POINTS = 4e-2, 5e-3
-
-
-def _check_share(value: float, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie in [0, 1], got {value!r}: it is a share of the steps.")
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ class Standard:
             check_integer(self.every, "every")
         check_integer(self.verified, "verified", minimum=0)
         for name in ("warm_up", "first", "last"):
-            _check_share(getattr(self, name), name)
+            check_within(getattr(self, name), name, "[0, 1]", "it is a share of the steps")
         if self.first > self.last:
             raise ValueError(f"first={self.first} lies after last={self.last}: within them the sparsifier acts; swap them.")
 

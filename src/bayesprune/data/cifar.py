@@ -24,7 +24,7 @@ ARCHIVES = (("cifar-10-binary.tar.gz", ".bin"), ("cifar-10-python.tar.gz", ""))
 
 
 def wanted(name: str, part: str) -> str:
-    """What a reader has to put where, in words; the two forms hold both parts."""
+    """Which files belong where, in words; the two forms hold both parts."""
     folders, archives = (" or ".join(place for place, _ in places) for places in (FOLDERS, ARCHIVES))
     return f"the folder {folders} (data_batch_1 to 5 and test_batch) in DIR, or the archive {archives}"
 

@@ -20,7 +20,7 @@ ALIASES = {"fashion_mnist": ("fashion_mnist", "fashion"), "kmnist": ("kmnist", "
 
 
 def wanted(name: str, part: str) -> str:
-    """What a reader has to put where, in words; who asks for the training part will ask for the test part next."""
+    """Which files belong where, in words; of the training part also those of the test part, which are needed next."""
     stems = STEMS.values() if part == "train" else (STEMS[part],)
     files = [f"{stem}-{kind}-ubyte" for stem in stems for kind in ("images-idx3", "labels-idx1")]
     return f"{', '.join(files)} (gzipped or not) in DIR/{name.replace('_', '-')}"

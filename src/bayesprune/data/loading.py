@@ -83,7 +83,7 @@ def load(
 def load_test(
     name: str, data_dir: Folder = None, *, like: str, pad: int = 0, verify: bool = True, download: bool = False
 ) -> Dataset:
-    """The test part of an image set, seen through another set's eyes: for out-of-distribution tests.
+    """The test part of an image set, scaled as another set was: for out-of-distribution tests.
 
     A network trained on one set must get foreign images scaled as its own were, so the channel means and standard
     deviations are those of the training part of ``like``. The training files of ``name`` need not exist.
@@ -140,8 +140,7 @@ def uci_splits(
         ((20, 277, 6), (20, 31))
     """
     name = catalogue.canonical(name)
-    if name not in catalogue.UCI:
-        raise checks.unknown_name("UCI set", name, catalogue.UCI)
+    checks.check_name("UCI set", name, catalogue.UCI)
     _check_options(name, standardise, 0, 0, 0)
     table = _read_uci(name, data_dir, 0, verify)
     pairs = [_table(*uci.split(table, index), standardise) for index in range(len(table.index_train))]

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from bayesprune.core import checks
-from bayesprune.data.truth import Simulation, add_noise, check_counts, check_noise, generator, normal, parts
+from bayesprune.data.truth import Simulation, add_noise, check_counts, generator, normal, parts
 
 Array = np.ndarray
 
@@ -50,7 +50,7 @@ def saha_1(
 
     Source: Saha, Liu & Liang (2024), section 4.1, experiment 1.
     """
-    _check_share(alpha, "alpha")
+    checks.check_within(alpha, "alpha", "[0, 1]")
     return _weighted_sum(seed, np.array([1.0 - alpha, alpha]), "linear", (num_train, num_test), noise_scale)
 
 
@@ -145,7 +145,7 @@ def saha_3(
 
     Source: Saha, Liu & Liang (2024), section 4.1, experiment 3, eq. 4.1.
     """
-    _check_share(active, "active")
+    checks.check_within(active, "active", "[0, 1]")
     return _weighted_sum(seed, _effects(alpha, num_features), function, (num_train, num_test), noise_scale, active)
 
 
@@ -158,18 +158,12 @@ def _effects(alpha: float, num_features: int) -> Array:
 def _weighted_sum(
     seed: int, effects: Array, function: str, rows: tuple[int, int], noise_scale: float, active: float = 1.0
 ) -> Simulation:
-    if function not in FUNCTIONS:
-        raise checks.unknown_name("function", function, FUNCTIONS)
+    checks.check_name("function", function, FUNCTIONS)
     check_counts(num_train=rows[0], num_test=rows[1])
-    check_noise(noise_scale)
+    checks.check_not_negative(noise_scale, "noise_scale")
     rng = generator(seed)
     drawn = rng.random(len(effects)) < active  # uniform on [0, 1): nothing at 0, everything at 1
     weights: Float32[Array, " features"] = (effects * drawn).astype(np.float32)
     x = normal(rng, (sum(rows), len(effects)))
     mean = FUNCTIONS[function](x.astype(np.float64)) @ weights.astype(np.float64)
     return parts(x, add_noise(rng, mean, noise_scale), rows[0], weights != 0, weights)
-
-
-def _check_share(value: float, name: str) -> None:
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must lie in [0, 1], got {value}.")

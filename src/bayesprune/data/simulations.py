@@ -13,7 +13,7 @@ from jaxtyping import Float32
 
 from bayesprune.core import checks
 from bayesprune.data import catalogue
-from bayesprune.data.truth import Simulation, add_noise, check_counts, check_noise, generator, normal, parts, uniform
+from bayesprune.data.truth import Simulation, add_noise, check_counts, generator, normal, parts, uniform
 
 Array = np.ndarray
 SVBNN = ("simulation_svbnn", "simulation_svbnn_normal")
@@ -65,8 +65,7 @@ def simulate(
         ((50, 20), 5)
     """
     name = catalogue.canonical(name)
-    if name not in RELEVANT:
-        raise checks.unknown_name("simulation", name, RELEVANT, OTHERS)
+    checks.check_name("simulation", name, RELEVANT, OTHERS)
     rng = generator(seed)
     independent = name in SVBNN
     num_train = num_train or (3000 if independent else 10240)
@@ -74,7 +73,7 @@ def simulate(
     num_features = num_features or (200 if independent else 2000 if name == "simulation_e2" else 1000)
     check_counts(num_train=num_train, num_test=num_test)
     checks.check_integer(num_features, "num_features", minimum=RELEVANT[name])
-    check_noise(noise_scale)
+    checks.check_not_negative(noise_scale, "noise_scale")
 
     truths: dict[str, Callable[..., Array]] = {"simulation_e1": _e1, "simulation_e2": _e2, "simulation_e3": _e3}
     inputs: dict[str, Callable[..., Array]] = {"simulation_svbnn": uniform, "simulation_svbnn_normal": normal}
@@ -116,7 +115,7 @@ def linear_regression(
     checks.check_integer(num_relevant, "num_relevant", minimum=0)
     if num_relevant > num_features:
         raise ValueError(f"num_relevant must be at most num_features = {num_features}, got {num_relevant}.")
-    check_noise(noise_scale)
+    checks.check_not_negative(noise_scale, "noise_scale")
     rng = generator(seed)
     weights = np.zeros(num_features, np.float32)
     places = rng.choice(num_features, num_relevant, replace=False)

@@ -21,7 +21,7 @@ from jaxtyping import Float64
 
 from bayesprune.core import checks
 from bayesprune.data import catalogue
-from bayesprune.data.truth import Simulation, add_noise, check_counts, check_noise, generator, parts, uniform
+from bayesprune.data.truth import Simulation, add_noise, check_counts, generator, parts, uniform
 
 Array = np.ndarray
 WIDTHS = {"teacher_a": (20, 6, 6, 1), "teacher_b": (100, 6, 6, 1)}
@@ -91,7 +91,7 @@ def teacher_student(
     rng = generator(seed)
     num_train = num_train or ROWS[name]
     check_counts(num_train=num_train, num_test=num_test)
-    check_noise(noise_scale)
+    checks.check_not_negative(noise_scale, "noise_scale")
     layers = _layers(name, rng)
     x = uniform(rng, (num_train + num_test, WIDTHS[name][0]))
     y = add_noise(rng, _forward(layers, x.astype(np.float64), np.tanh if name == "teacher_b" else _logistic), noise_scale)

@@ -33,12 +33,6 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def check_noise(noise_scale: float) -> None:
-    """Refuse a standard deviation that is negative or not finite; 0 is no noise."""
-    if not (np.isfinite(noise_scale) and noise_scale >= 0):
-        raise ValueError(f"noise_scale must be finite and at least 0, got {noise_scale}.")
-
-
 def check_counts(**counts: int) -> None:
     """Refuse counts, by their argument's name, that are not whole numbers of at least 1."""
     for argument, value in counts.items():

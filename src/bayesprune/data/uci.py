@@ -30,7 +30,7 @@ class UciSet(NamedTuple):
 
 
 def wanted(name: str) -> str:
-    """What a reader has to put where, in words."""
+    """Which files belong where, in words."""
     stem = name.removeprefix("uci/").replace("_", "-")
     return f"{stem}.npz (arrays {', '.join(UciSet._fields)}) or a folder {stem} of text files (data.txt, ...) in DIR/uci"
 

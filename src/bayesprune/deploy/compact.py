@@ -1,4 +1,4 @@
-"""The door: a pruned network made smaller for real."""
+"""`compact`: a pruned network as a smaller one with the same outputs."""
 
 import functools
 import os
@@ -111,7 +111,7 @@ def compact(
 
 @dataclass(frozen=True, eq=False)
 class CompactOrigin:
-    """What a compact network was made from; one that was read from a file has none."""
+    """What a compact network was made from; None for one that was read from a file."""
 
     plan: ShrinkPlan
     small: Small
@@ -270,7 +270,7 @@ class Compact(HandedOn):
 
     @property
     def by_kernels(self) -> bool:
-        """Whether networks drawn from the posterior run by kernels here, unless another engine is asked for."""
+        """Whether networks drawn from the posterior run by kernels here by default."""
         return self._engines.of_draws("auto") is not None
 
     def __repr__(self) -> str:

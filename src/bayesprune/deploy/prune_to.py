@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_positive
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.types import Pruned
 from bayesprune.deploy.compact import Compact
@@ -143,8 +143,7 @@ def prune_to(
     asked = {name: value for name, value in given.items() if value is not None}
     if len(asked) != 1:
         raise ValueError(f"give one budget of {', '.join(BUDGETS)}, got {', '.join(asked) or 'none'}.")
-    if engine not in ENGINES:
-        raise unknown_name("engine", engine, ENGINES)
+    check_name("engine", engine, ENGINES)
     ((budget, most),) = asked.items()
     check_positive(most, budget)
     check_integer(rows, "rows")

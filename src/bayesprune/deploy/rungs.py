@@ -51,8 +51,8 @@ class Rung(NamedTuple):
 class Ladder:
     """Networks of the best so many weights, each made and measured once; fields as of `prune_to`.
 
-    Networks are asked for by rank: how many of the best weights. They are held by how many weights are alive in them, for a
-    mask of more weights holds that of fewer, so that two ranks with as many alive have the same mask, and share a rung.
+    ``rank``: a network of so many best weights. Networks are stored by the number of their alive weights: the mask of a higher
+    rank contains that of a lower one, so that two ranks with equally many alive weights have the same mask.
     """
 
     bnn: BNN

@@ -5,14 +5,13 @@ Statistics of a posterior (`importance`, `inclusion_probabilities`, `selected`) 
 """
 
 from bayesprune.features.copies import gaussian_knockoffs, knockoffs
-from bayesprune.features.cross_validation import FractionChoice, choose_fraction
+from bayesprune.features.cross_validation import FractionChoice, choose_fraction, top_fraction
 from bayesprune.features.false_discovery import control_fdr, expected_fdr
 from bayesprune.features.groups import correlated_groups
 from bayesprune.features.inclusion import inclusion_probabilities, log_unused, selected
 from bayesprune.features.knockoff_filter import knockoff_e_values, knockoff_select, select_by_e_values
 from bayesprune.features.paths import Importance, importance, scaled
 from bayesprune.features.shapley import Shared, shapley_exact, shapley_sampled
-from bayesprune.features.top import top_fraction
 
 __all__ = [
     "FractionChoice",

@@ -39,8 +39,7 @@ def knockoffs(
 
     Source: Candès, Fan, Janson & Lv (2018), section 3.4.1.
     """
-    if not 0.0 <= shrinkage < 1.0:
-        raise ValueError(f"shrinkage must lie in [0, 1), got {shrinkage}.")
+    checks.check_within(shrinkage, "shrinkage", "[0, 1)")
     rows = inputs.finite(x, "x")
     if rows.ndim != 2 or len(rows) < 2:
         raise ValueError(f"x must have shape (rows, features) with at least two rows, got {rows.shape}.")

@@ -5,10 +5,42 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float64, Int, Shaped
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float64, Int, Real, Shaped
 
 from bayesprune.core import checks
-from bayesprune.features.top import top_fraction
+from bayesprune.prune import choose
+
+
+def top_fraction(importance: Real[ArrayLike, " features"], fraction: float) -> Bool[np.ndarray, " features"]:
+    """The most important inputs, exactly round(fraction * features) of them and at least one; ties go to the lower index.
+
+    A cut at a quantile, as in the paper, keeps every input that ties with the last one; this keeps the count.
+
+    Args:
+        importance: (features,), any order-preserving scale; -inf is the least.
+        fraction: share kept, in (0, 1]; the paper's fixed choice is 0.2.
+
+    Returns:
+        (features,) booleans.
+
+    Raises:
+        ValueError: a NaN importance, another shape, no features, or a fraction outside (0, 1].
+
+    Example:
+        >>> print(top_fraction(np.array([0.1, 0.9, 0.5, 0.9]), 0.5))
+        [False  True False  True]
+
+    Source: Saha, Liu & Liang (2024), Algorithm 2.
+    """
+    checks.check_share(fraction, "fraction", "it is the share of the inputs that is kept, so 0.2 keeps a fifth")
+    values = np.asarray(importance, np.float64)
+    if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
+        raise ValueError(f"importance must be of shape (features,), without NaN, got {values.shape}: is the fit finite?")
+    keep = np.zeros(values.size, bool)
+    keep[np.argsort(-values, kind="stable")[: int(choose.kept(float(fraction), values.size))]] = True
+    return keep
+
 
 RULES = ("min", "one_standard_error")
 Rows = Shaped[Array | np.ndarray, "rows ..."]
@@ -75,8 +107,7 @@ def choose_fraction(
     Source: Saha, Liu & Liang (2024), Algorithm 2 and section 4.1; Breiman et al. (1984) for one standard error.
     """
     key = checks.check_key(rng_key)
-    if rule not in RULES:
-        raise checks.unknown_name("rule", rule, RULES)
+    checks.check_name("rule", rule, RULES)
     rows = _check_rows(x, y, num_folds)
     for fraction in fractions:
         checks.check_share(fraction, "fractions", "each is a share of the inputs, so 0.2 keeps a fifth")

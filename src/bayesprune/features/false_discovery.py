@@ -5,6 +5,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Float64, Shaped
 
+from bayesprune.core.checks import check_within
 from bayesprune.report import inputs
 
 
@@ -33,8 +34,7 @@ def control_fdr(probabilities: Float[ArrayLike, "..."], level: float) -> Bool[np
 
     Source: Newton, Noueiry, Sarkar & Ahlquist (2004); Müller, Parmigiani, Robert & Rousseau (2004).
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie in (0, 1), got {level}: 0.1 allows one wrong member in ten.")
+    check_within(level, "level", "(0, 1)", "0.1 allows one wrong member in ten")
     p = _probabilities(probabilities)
     order = np.argsort(-p, axis=None, kind="stable")
     # Sorted so, the running mean never falls: the members below the level are a beginning of the order.

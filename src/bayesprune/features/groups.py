@@ -1,9 +1,9 @@
-"""Inputs of which one cannot be told from another: groups of columns that are nearly copies of each other."""
+"""Groups of inputs that are nearly copies of one another: no data can say which of a group matters."""
 
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from bayesprune.core.checks import got
+from bayesprune.core.checks import check_within
 from bayesprune.core.spread import is_constant
 
 
@@ -31,8 +31,7 @@ def correlated_groups(
 
     Source: Defays (1977) for complete linkage.
     """
-    if not 0.0 < correlation < 1.0:
-        raise ValueError(f"correlation must lie in (0, 1), got {got(correlation)}: 0.9 asks for nearly copies.")
+    check_within(correlation, "correlation", "(0, 1)", "0.9 asks for nearly copies")
     varying = np.flatnonzero(~is_constant(np.asarray(x)))
     if len(varying) < 2:
         return ()

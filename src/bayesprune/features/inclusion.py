@@ -89,8 +89,7 @@ def selected(
 
     Source: Bai, Song & Cheng (2020), section 6; Barbieri & Berger (2004) for the median probability model.
     """
-    if rule not in RULES:
-        raise checks.unknown_name("rule", rule, RULES)
+    checks.check_name("rule", rule, RULES)
     first = readers.of_inputs(gates.read(posterior, mask, layout), layout)
     if rule == "union":
         return _log_unused(first) < -math.log(2.0)

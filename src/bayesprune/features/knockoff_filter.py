@@ -105,8 +105,7 @@ def select_by_e_values(e_values: Real[ArrayLike, " features"], level: float) -> 
 
 
 def _check_level(level: float) -> None:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie in (0, 1), got {level}: 0.1 allows one wrong input in ten.")
+    checks.check_within(level, "level", "(0, 1)", "0.1 allows one wrong input in ten")
 
 
 def _threshold(w: np.ndarray, level: float, offset: int) -> float:

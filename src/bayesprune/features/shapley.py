@@ -20,7 +20,7 @@ class Shared(NamedTuple):
 
 
 def shapley_exact(game: Game, num_players: int) -> Shared:
-    """All coalitions asked, each once.
+    """The worth of all coalitions, each evaluated once.
 
       phi_i = sum_{S without i}  |S|! (k - |S| - 1)! / k!  (v(S + i) - v(S))      (6.4)
 

@@ -12,9 +12,9 @@ from jax.nn import log_sigmoid
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.checks import check_integer, check_name
 from bayesprune.formulas import gaussian
-from bayesprune.formulas.odds import probability
+from bayesprune.formulas.gates import probability
 
 FORMS = ("paper", "code")
 
@@ -100,7 +100,6 @@ def optimal_log_inclusion(
     for name, value in (("num_weights", num_weights), ("width", width), ("num_rows", num_rows), ("num_inputs", num_inputs)):
         check_integer(value, name)
     check_integer(num_hidden, "num_hidden", minimum=0)
-    if form not in FORMS:
-        raise unknown_name("form", form, FORMS)
+    check_name("form", form, FORMS)
     last = 0.5 * math.log(num_rows) + (0.5 if form == "paper" else 1.0) * math.log(num_inputs)
     return -(math.log(num_weights) + 0.1 * ((num_hidden + 1) * math.log(width) + last))

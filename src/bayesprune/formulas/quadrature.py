@@ -7,7 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from bayesprune.core.products import WHOLE_PRODUCTS
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 
 NODES = 32
 

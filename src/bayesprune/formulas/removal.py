@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Integer, Real
 
-from bayesprune.core.products import WHOLE_PRODUCTS
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 
 
 def row_removal_gains(

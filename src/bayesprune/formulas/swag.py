@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from bayesprune.core.products import WHOLE_PRODUCTS
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 
 REFERENCE = "maddox2019simple"
 

@@ -7,12 +7,37 @@ nearer to loc in standard units, 0 where loc lies between the bounds.
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
-from jax.scipy.special import erf
+from jax.scipy.special import erf, ndtr, ndtri
+from jax.scipy.special import erfcx as with_a_gap
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Real
 
-from bayesprune.formulas.erfcx import erfcx
+ROOT_PI = jnp.pi**0.5
+# From here on the series, in single and in double precision. JAX 0.10 has 0 from 9.195 to 9.419, and from 26.54 to 26.64.
+SERIES = {True: 9.0, False: 25.0}
+
+
+def erfcx(x: Real[Array, "..."]) -> Float[Array, "..."]:
+    """exp(x²) erfc(x), for large x by its asymptotic series
+
+      erfcx(x) = (1 - t + 3 t² - 15 t³ + 105 t⁴ - 945 t⁵ + 10395 t⁶) / (x sqrt(pi)),  t = 1/(2 x²)
+
+    >>> print(round(float(erfcx(jnp.array(9.3))), 6), round(float(erfcx(jnp.array(0.0))), 6))
+    0.060321 1.0
+
+    Source: Abramowitz & Stegun (1964), 7.1.23.
+    """
+    x = jnp.asarray(x, float)
+    begin = SERIES[jnp.finfo(x.dtype).bits <= 32]
+    beyond = x > begin
+    far = jnp.where(beyond, x, begin)
+    t = 0.5 / jnp.square(far)
+    # Horner's scheme: each factor is the ratio of one coefficient to the one before.
+    series = 1.0 - t * (1.0 - 3.0 * t * (1.0 - 5.0 * t * (1.0 - 7.0 * t * (1.0 - 9.0 * t * (1.0 - 11.0 * t)))))
+    return jnp.where(beyond, series / (far * ROOT_PI), with_a_gap(jnp.where(beyond, begin, x)))
+
 
 ROOT_TWO = math.sqrt(2.0)
 LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
@@ -135,3 +160,51 @@ def _parts(lower: Array, upper: Array) -> tuple[Array, Array, Any]:
 def _log_density(x: Array, end: Array) -> Array:
     """log phi(x) + e²/2."""
     return 0.5 * (jnp.abs(end) - jnp.abs(x)) * (jnp.abs(end) + jnp.abs(x)) - LOG_ROOT_TWO_PI
+
+
+# Newton steps of the tail; they approach from one side and stop moving after four or five.
+STEPS = 8
+
+
+@jax.custom_jvp
+def quantile(share: Float[Array, "..."], lower: Float[Array, "..."], upper: Float[Array, "..."]) -> Float[Array, "..."]:
+    """x with Phi(x) = Phi(lower) + share (Phi(upper) - Phi(lower)), shares in (0, 1); exact far from 0 too.
+
+    >>> print(round(float(quantile(jnp.array(0.5), jnp.array(-90.0), jnp.array(-80.0))), 3))
+    -80.009
+    """
+    mirrored = lower + upper > 0
+    far, near = jnp.where(mirrored, -upper, lower), jnp.where(mirrored, -lower, upper)
+    share = jnp.where(mirrored, 1.0 - share, share)
+    x = jnp.where(near < -1.0, _tail(share, far, jnp.minimum(near, -1.0)), _middle(share, far, near))
+    x = jnp.clip(x, far, near)
+    return jnp.where(mirrored, -x, x)
+
+
+def _middle(share: Array, far: Array, near: Array) -> Array:
+    below = ndtr(far)
+    return ndtri(jnp.clip(below + share * (ndtr(near) - below), jnp.finfo(share.dtype).tiny, 1.0))
+
+
+def _tail(share: Array, far: Array, near: Array) -> Array:
+    """x = near - t with log Phi(near - t) - log Phi(near) = log v, by Newton from the side where Phi is below its bound."""
+    ratio = jnp.exp(0.5 * (near - far) * (near + far)) * erfcx(-far / ROOT_TWO) / erfcx(-near / ROOT_TWO)
+    wanted = jnp.log(ratio + share * (1.0 - ratio))
+    first = -2.0 * wanted / (jnp.sqrt(jnp.square(near) - 2.0 * wanted) - near)
+    log_near = jnp.log(erfcx(-near / ROOT_TWO))
+
+    def step(_: object, t: Array) -> Array:
+        scaled = erfcx((t - near) / ROOT_TWO)
+        reached = near * t - 0.5 * jnp.square(t) + jnp.log(scaled) - log_near
+        return t + (reached - wanted) * scaled * jnp.sqrt(jnp.pi / 2)
+
+    return near - jax.lax.fori_loop(0, STEPS, step, first)
+
+
+@quantile.defjvp
+def _slope(primals: tuple[jax.Array, ...], tangents: tuple[jax.Array, ...]) -> tuple[Array, Array]:
+    """phi(x) dx = (1 - share) phi(lower) dlower + share phi(upper) dupper: the share is noise and does not move."""
+    share, lower, upper = primals
+    x = quantile(share, lower, upper)
+    relative = lambda bound: jnp.exp(0.5 * (x - bound) * (x + bound))  # noqa: E731
+    return x, (1.0 - share) * relative(lower) * tangents[1] + share * relative(upper) * tangents[2]

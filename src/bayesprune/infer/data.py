@@ -116,7 +116,7 @@ class _Noting:
 
 
 def types_of(x: PyTree, y: PyTree) -> str:
-    """The types of inputs and targets as they come: whether the same numbers come again, a fit that goes on has to ask.
+    """The types of inputs and targets as they come: a fit that goes on checks that the same numbers come again.
 
     >>> types_of(np.zeros(3), {"a": [True], "b": np.ones(2, np.int8)})
     'float64; bool, int8'
@@ -189,7 +189,7 @@ def _again(data: object, name: str = "data") -> Callable[[], Iterator[Any]]:
 
 
 def _has_numbers(data: object) -> bool:
-    """Whether single examples can be asked for by number; lists and arrays are left to mean batches or columns."""
+    """Whether single examples have an index; lists and arrays are taken for batches or columns."""
     plain = isinstance(data, list | tuple | Mapping | str) or hasattr(data, "shape")
     return not plain and hasattr(data, "__getitem__") and hasattr(data, "__len__")
 

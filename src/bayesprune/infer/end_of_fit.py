@@ -42,7 +42,7 @@ def in_memory(y: object) -> TypeGuard[np.ndarray | jax.Array]:
 def held_back() -> Iterator[list[str]]:
     """Within it no fit of this thread warns at its end, or of the scale of its data; the list has what ends would have said.
 
-    For who scales data and judges fits by what they foresee: of a few hundred rows the bound of a network that foresees others
+    For who scales data and judges fits by what they predict: of a few hundred rows the bound of a network that predicts others
     well is often worse than the best constants', and outliers are far from unit scale however it is done.
     """
     said: list[str] = []

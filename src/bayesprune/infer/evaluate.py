@@ -26,7 +26,7 @@ from bayesprune.report import metrics
 
 
 class Settings(TypedDict):
-    """What every prediction is asked with."""
+    """Keyword arguments of every prediction."""
 
     mask: dict[str, Any] | None
     num_samples: int

@@ -11,15 +11,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_key, unknown_name
+from bayesprune.core.checks import check_integer, check_key, check_name, unknown_name
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.send import send
 from bayesprune.infer.curvature.bytes_needed import check_bytes
 from bayesprune.infer.curvature.directions import STRUCTURES, log_density
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
-from bayesprune.infer.curvature.hessian import hessian
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.once import FORMS
+from bayesprune.infer.curvature.once import FORMS, hessian
 from bayesprune.infer.curvature.over_rows import Sums
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
 from bayesprune.infer.data import check_program_data
@@ -141,8 +140,7 @@ def _check(
             raise unknown_name(name, str(value), names, elsewhere)
     default = "conditional" if curvature in ("diag", "kron") else "marginal"
     variances = default if variances is None else variances
-    if variances not in VARIANCES:
-        raise unknown_name("variances", str(variances), VARIANCES)
+    check_name("variances", variances, VARIANCES)
     if curvature == "kron" and variances == "marginal":
         raise ValueError(
             "variances='marginal' needs the curvature across arrays, which curvature='kron' leaves out: those of its arrays "

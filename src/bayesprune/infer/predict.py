@@ -234,7 +234,7 @@ class Networks(NamedTuple):
 
 
 def networks(params: dict[str, Any], num_samples: int) -> tuple[Any, int]:
-    """What is drawn from, and how often: of stored samples, each that is asked for once, and no more than there are."""
+    """What is drawn from, and how often: of stored samples, ``num_samples`` of them, each once, and no more than there are."""
     if not samples.draws_of(params):
         return send_all(params), num_samples
     chosen = samples.spread_out(params, num_samples)

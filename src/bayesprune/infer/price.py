@@ -153,7 +153,7 @@ def _size(tree: PyTree) -> int:
 
 
 def _fit(laid: Laid, num_steps: int, every: int = 0) -> FitResult:
-    """So many steps of the fit, nothing else; with acts after every so many."""
+    """The first ``num_steps`` of the fit alone; with an act after every ``every`` of them, if that is not 0."""
     periods = Periods(num_steps, every, 0, 0)
     watch = laid.watch._replace(data=None, early_stop=NeverStop(), callbacks=())
     fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, periods, watch, None, False)

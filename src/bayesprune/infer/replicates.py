@@ -28,7 +28,7 @@ from bayesprune.infer.settings import (
     as_schedule,
     check_mesh,
     check_optimizer,
-    standing_mask,
+    starting_mask,
     warn_of_frozen,
     weight_of,
 )
@@ -116,7 +116,7 @@ def fit_replicates(
     check_optimizer(optimizer)
     check_mesh(mesh)
     warn_of_frozen(bnn, None)
-    if mask is None and (dead := standing_mask(bnn, None)):
+    if mask is None and (dead := starting_mask(bnn, None)):
         mask = {site: np.broadcast_to(alive, (rows.x.shape[0], *alive.shape)) for site, alive in dead.items()}
     check_training(bnn, mask=mask)
     devices = _devices(mesh, rows.x.shape[0])

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayesprune.core.checks import check_integer, got
+from bayesprune.core.checks import check_integer, check_within, got
 from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.types import Sparsifier
 from bayesprune.infer.svi import fit_svi
@@ -79,8 +79,7 @@ def fit_rewound(
     check_integer(num_steps, "num_steps")
     check_integer(rounds, "rounds")
     check_integer(rewind_to, "rewind_to", minimum=0)
-    if not 0.0 < keep < 1.0:
-        raise ValueError(f"keep must lie in (0, 1), got {keep!r}: it is the share of the alive that a round leaves.")
+    check_within(keep, "keep", "(0, 1)", "it is the share of the alive that a round leaves")
     if rewind_to >= num_steps or (rewind_to and settings.get("optimizer") is None):
         raise ValueError(
             f"rewind_to={rewind_to} must be below num_steps={num_steps}, and above 0 it needs optimizer=, whose rate goes on "

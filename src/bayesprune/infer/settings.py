@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, trace
 
-from bayesprune.core.checks import check_function, check_mask, check_object, got, unknown_name
+from bayesprune.core.checks import check_function, check_mask, check_name, check_object, got, unknown_name
 from bayesprune.core.given import GivenMask
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.schedules import Checked, Constant
@@ -51,7 +51,7 @@ def check_parts(program: object, sparsifier: object, early_stop: object) -> None
 
 
 def as_schedule(kl_weight: Callable[[jax.Array], Any] | SupportsFloat, num_steps: int) -> Callable[[jax.Array], Any]:
-    """The divergence's weight as a function of the step; a number is a constant one. Of a function some steps are looked at."""
+    """The divergence's weight as a function of the step; a number is a constant one. A function is checked at some steps."""
     if isinstance(kl_weight, Checked):
         return kl_weight
     if callable(kl_weight) and not isinstance(kl_weight, type):
@@ -138,7 +138,7 @@ def check_sampler(kernel: object) -> None:
         )
 
 
-def standing_mask(program: Trainable, mask: GivenMask) -> Any:
+def starting_mask(program: Trainable, mask: GivenMask) -> Any:
     """The mask given; None becomes that of a prior which knows of dead weights, `priors.Posterior`."""
     dead = getattr(getattr(program, "prior", None), "mask", None)
     if mask is not None or not dead:
@@ -221,8 +221,7 @@ def check_before(
 
     Values, of the parameters to ``start`` from say, are looked at later.
     """
-    if storage not in STORAGES:
-        raise unknown_name("storage", storage, STORAGES)
+    check_name("storage", storage, STORAGES)
     acts = not isinstance(sparsifier, KeepAll)
     if storage in ("active", "compact") and mask is None and not acts and start is None:
         keeps = "keeps alive weights only" if storage == "active" else "trains on what is connected"

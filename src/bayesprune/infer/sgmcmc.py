@@ -1,26 +1,30 @@
-"""`fit_sgmcmc`: sample a network's posterior by gradients of minibatches, pruning on the way if asked to."""
+"""`fit_sgmcmc`: sample a network's posterior by gradients of minibatches, with or without pruning on the way."""
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core.given import GivenData, RandomKey
+from bayesprune.core.keys import Key
 from bayesprune.core.send import send
-from bayesprune.core.types import Pruned, Sparsifier
+from bayesprune.core.types import Dataset, Pruned, Sparsifier
 from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, at_once, sequential
-from bayesprune.infer.chains_laid_out import SEQUENTIAL, LaidChains, lay_out_chains
-from bayesprune.infer.end_of_chains import warn_of_no_learning
-from bayesprune.infer.sampling_plan import check_begun
+from bayesprune.infer.end_of_fit import baseline, in_memory
+from bayesprune.infer.evaluate import evaluate
+from bayesprune.infer.laid_out import SEQUENTIAL, LaidChains, check_begun, lay_out_chains
 from bayesprune.infer.settings import check_acts, warn_of_frozen
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import values_of
 from bayesprune.posteriors.samples import DRAWS
 from bayesprune.prune.keep_all import KeepAll
+from bayesprune.report.end_of_losses import FEWEST_STEPS
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
 from bayesprune.train.result import FitResult, Moment
@@ -168,3 +172,39 @@ def _result(bnn: BNN, moving: BNN, last: FitResult, chains: list[Kept]) -> FitRe
     masks = [mask for kept in chains for _, mask in kept]
     alive = {site: jnp.any(jnp.stack([send(mask[site]) for mask in masks]), 0) for site in masks[0]}
     return last._replace(params=params | bnn.describe(params), mask=alive)
+
+
+ROWS = 1_000  # of the data, spread evenly, that are predicted
+LEAST = 5.0  # nats of the whole data: a smaller gain may be chance
+SHARE = 0.1  # of the baseline: a potential that has fallen by more has learnt
+
+
+def warn_of_no_learning(rng_key: Key, fit: FitResult, bnn: BNN, data: object, acted: bool) -> None:
+    """Warn where the kept networks predict the data no better than constants do.
+
+    The potential alone does not show it: it rises as a chain that starts near zero spreads, and falls when weights are cut. So
+    rows are predicted, unless the potential has clearly fallen and no sparsifier has ``acted``. Only for data in memory, and
+    for likelihoods with a `baseline`.
+    """
+    y, steps = getattr(data, "y", None), fit.losses.shape[-1]
+    if fit.interrupted or steps < FEWEST_STEPS or not in_memory(y):
+        return
+    with jax.transfer_guard("allow"):  # rows at a stride, for one message
+        rows = np.linspace(0, len(y) - 1, min(ROWS, len(y))).astype(int)
+        shown = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], Dataset(data.x, y))  # type: ignore[attr-defined]
+        blind = baseline(bnn.likelihood, shown.y)
+        if blind is None:
+            return
+        losses, twentieth = np.asarray(fit.losses).reshape(-1, steps), max(1, steps // 20)
+        fell = (losses[:, :twentieth].mean(1) - losses[:, -twentieth:].mean(1)).min()
+        if fell > SHARE * abs(blind) * len(y) / len(rows) and not acted:
+            return
+        nll = float(evaluate(rng_key, bnn, fit.params, shown, mask=fit.mask or None)["nll"])
+    if (blind / len(rows) - nll) * len(y) < LEAST:
+        warnings.warn(
+            f"The networks that were kept predict the data with {nll:.4g} nats a row, no better than predicting without the "
+            f"inputs, {blind / len(rows):.4g}: the chain has not learnt, or has died. Give the kernel a larger step_size=, or "
+            "start from a trained network, init=fit_svi(...) with posterior='map'; cut later or less, or take a wider prior.",
+            UserWarning,
+            stacklevel=3,
+        )

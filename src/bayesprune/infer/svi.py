@@ -60,7 +60,7 @@ def fit_svi(
     remat: bool | Any = False,
     augment: Callable[[jax.Array, jax.Array], jax.Array] | Any = as_it_is,
 ) -> FitResult:
-    """Fit a guide to its model by stochastic variational inference, pruning on the way if asked to.
+    """Fit a guide to its model by stochastic variational inference, with or without pruning on the way.
 
     Minimises  KL(q || p) - (n / batch) sum_batch E_q log p(y | x, w)  by ``optimizer``, one step for each minibatch; the
     gradient handed to the optimizer is of this loss divided by n. All steps run in one compiled loop; a mask that changes never

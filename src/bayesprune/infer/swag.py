@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import check_integer, check_key, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_key, check_name, check_positive, check_within
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.numbers import rows_in
@@ -90,7 +90,7 @@ def swag(
         A `FitResult`: ``losses`` are those of the path, ``history["swag/points"]`` the number of its points.
 
     Warns:
-        UserWarning: the data are foreseen worse than by the trained network, by more than its posterior would lose.
+        UserWarning: the data are predicted worse than by the trained network, by more than its posterior would lose.
 
     Raises:
         ValueError: a path of fewer than two points, a batch of all rows, running statistics of batches, and as of `laplace`
@@ -165,11 +165,9 @@ def _check(
     num_draws: int,
 ) -> int:
     """Refuse what is out of range. The steps between two points."""
-    if covariance not in COVARIANCES:
-        raise unknown_name("covariance", covariance, COVARIANCES)
+    check_name("covariance", covariance, COVARIANCES)
     check_positive(learning_rate, "learning_rate")
-    if not 0.0 <= momentum < 1.0:
-        raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}.")
+    check_within(momentum, "momentum", "[0, 1)")
     for name, value in (("num_steps", num_steps), ("rank", rank), ("num_draws", num_draws)):
         check_integer(value, name)
     rows = rows_in(data.x)
@@ -202,7 +200,7 @@ def _start(moving: BNN, whole: KnownWeights) -> dict[str, Any]:
 def _warn_of_leaving(
     rng_key: Key, data: Any, before: tuple[BNN, Any], after: tuple[BNN, Any], alive: dict[str, np.ndarray]
 ) -> None:
-    """Warn of a path whose points foresee the data worse than its start by more than half a nat for each weight.
+    """Warn of a path whose points predict the data worse than its start by more than half a nat for each weight.
 
     That is what draws from the posterior lose on average, all the data together, and the mean of their predictions loses less.
     """
@@ -213,7 +211,7 @@ def _warn_of_leaving(
     most = 0.5 * sum(int(a.sum()) for a in alive.values()) / rows_in(data.x)
     if last - first > most:
         warnings.warn(
-            f"The path has left the minimum: its posterior foresees the data with {last:.4g} nats a row, the trained network "
+            f"The path has left the minimum: its posterior predicts the data with {last:.4g} nats a row, the trained network "
             f"with {first:.4g}, and by the posterior's own draws it would be at most {most:.2g} more. Give a smaller "
             "learning_rate=, or bp.laplace.",
             UserWarning,

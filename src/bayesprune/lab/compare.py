@@ -10,15 +10,15 @@ from typing import Any
 
 from bayesprune import cells
 from bayesprune.cells.study import finish
-from bayesprune.core.checks import check_density, check_integer, check_not_negative, unknown_name
+from bayesprune.core.checks import check_density, check_integer, check_name, check_not_negative
 from bayesprune.data.loading import load_test
 from bayesprune.data.tables.reading import needed
 from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import rivals, tries
-from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
 from bayesprune.lab.run import check_data, run
+from bayesprune.lab.task import net_of
 
 NAME = "compare"
 
@@ -180,8 +180,7 @@ def _checked_names(methods: str | Sequence[str]) -> list[str]:
         return list(known)
     names = list(dict.fromkeys(methods.split(",") if isinstance(methods, str) else methods))
     for name in names:
-        if name not in known:
-            raise unknown_name("method", name, known)
+        check_name("method", name, known)
     if not names:
         raise ValueError(f'methods is empty: give "all", or some of {", ".join(known)}.')
     return names

@@ -28,7 +28,7 @@ POINTS: Grid = (("rate", (4e-2, 1e-2)), ("prior", (DECAY, FLAT)))
 
 
 class Fitted(NamedTuple):
-    """A trained network: parameters, what is alive (nothing said: all of it), and how many networks are drawn of it.
+    """A trained network: parameters, the mask (empty: all alive), and the number of networks drawn of it.
 
     ``members``: parameters of further networks that predict with it, of an ensemble. ``linearised``: of `predict`.
     """

@@ -12,7 +12,7 @@ TRY, TEST = "try", "test"
 
 @dataclass(frozen=True)
 class Cell:
-    """One training. ``density``: connected share that is asked, 0: what the method finds or leaves. ``trial``: its setting.
+    """One training. ``density``: the wanted connected share, 0: what the method finds or leaves. ``trial``: its setting.
 
     ``part``: "try" judges by held-out rows, "test" by the test rows. ``rows``: of the training set, 0: all.
     """

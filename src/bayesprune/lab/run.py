@@ -18,9 +18,8 @@ from bayesprune.data.loading import load, load_test
 from bayesprune.lab import judge
 from bayesprune.lab.entry import ANY, Entry, Fitted, described, rivals, tries
 from bayesprune.lab.judge import densities
-from bayesprune.lab.nets import net_of
 from bayesprune.lab.plan import TRY, Cell, numbers
-from bayesprune.lab.task import Task
+from bayesprune.lab.task import Task, net_of
 
 NEAR, TRAININGS, WIDEST = 0.1, 3, 4.0
 

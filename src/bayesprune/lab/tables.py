@@ -25,7 +25,7 @@ OWN = "own"
 
 
 def rows(records: Sequence[Record]) -> dict[tuple[str, float], list[Record]]:
-    """Method and asked density -> the records of all seeds, in the records' order."""
+    """Method and wanted density -> the records of all seeds, in the records' order."""
     made: dict[tuple[str, float], list[Record]] = {}
     for record in records:
         made.setdefault((str(record["method"]), float(record["density"])), []).append(record)

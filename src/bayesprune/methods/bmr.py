@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_not_negative, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_not_negative, check_positive
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, Node, Pruned, PyTree, SparseState
@@ -85,10 +85,8 @@ class BMR:
         check_integer(self.num_iters, "num_iters")
         check_not_negative(self.idle, "idle")
         check_not_negative(self.margin, "margin")
-        if self.group not in GROUPS:
-            raise unknown_name("group", self.group, GROUPS)
-        if self.dead not in DEAD:
-            raise unknown_name("dead", self.dead, DEAD)
+        check_name("group", self.group, GROUPS)
+        check_name("dead", self.dead, DEAD)
 
     @property
     def needs(self) -> Needs:

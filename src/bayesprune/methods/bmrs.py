@@ -6,10 +6,10 @@ from typing import Any
 
 import jax
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name, check_within
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
+from bayesprune.posteriors.scales import TruncatedLogNormalScale
 from bayesprune.prune import of_law
 from bayesprune.prune.bookkeeping import first_state, take_step
 
@@ -49,10 +49,8 @@ class BMRS:
     two_pi: bool = True
 
     def __post_init__(self) -> None:
-        if self.prior not in PRIORS:
-            raise unknown_name("prior", self.prior, PRIORS)
-        if not 0 <= self.p1 < MANTISSA:
-            raise ValueError(f"p1 must lie in [0, {MANTISSA}), got {self.p1!r}: it is a number of bits.")
+        check_name("prior", self.prior, PRIORS)
+        check_within(self.p1, "p1", f"[0, {MANTISSA})", "it is a number of bits")
         if not self.two_pi and self.prior != "normal":
             raise ValueError("two_pi=False is of prior='normal': the uniform prior's formula has no 2 pi to leave out.")
 

@@ -16,7 +16,6 @@ from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseS
 from bayesprune.formulas import unit_masks
 from bayesprune.prune.bookkeeping import make_info
 from bayesprune.prune.group_sums import GroupSums, check_groups
-from bayesprune.prune.layers import layers_of
 
 REFERENCE = "kong2023masked"
 DEATHS = ("gradient", "uniform")
@@ -184,3 +183,17 @@ def _checked(evidence: Evidence) -> Groups:
 def _no_layer_is_empty(groups: Groups, alive: jax.Array) -> jax.Array:
     layer = layers_of(groups)
     return jnp.all(jnp.zeros(int(layer.max()) + 1, jnp.int32).at[layer].add(alive.astype(jnp.int32)) > 0)
+
+
+def layers_of(groups: Groups) -> np.ndarray:
+    """The number of the layer that each group is in, from 0, (groups,). Arrays with a group in common make one layer.
+
+    >>> of_arrays = {"a.kernel": np.array([[0, 1]]), "a.bias": np.array([0, 1]), "b.kernel": np.array([[2, 3, 3]])}
+    >>> print(layers_of(Groups(of_arrays, 4)))
+    [0 0 1 1]
+    """
+    layer = np.arange(groups.count)
+    for ids in groups.members.values():
+        present = np.unique(ids[ids >= 0])
+        layer[np.isin(layer, layer[present])] = layer[present].min(initial=groups.count)
+    return np.unique(layer, return_inverse=True)[1]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bayesprune.core.checks import check_positive
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.posteriors.truncated_log_normal_scale import TruncatedLogNormalScale
+from bayesprune.posteriors.scales import TruncatedLogNormalScale
 from bayesprune.prune import of_law
 from bayesprune.prune.bookkeeping import first_state, take_step
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import masks
-from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, check_within, unknown_name
 from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
@@ -90,8 +90,7 @@ class SGHMCSPL:
             raise ValueError(f"ratio must be above 1, got {self.ratio}: the spike is narrower than the slab.")
         check_positive(self.soft, "soft")
         check_integer(self.warm_up, "warm_up", minimum=0)
-        if not 0 < self.share < 1:
-            raise ValueError(f"share must lie in (0, 1), got {self.share}: it is the slab's prior probability.")
+        check_within(self.share, "share", "(0, 1)", "it is the slab's prior probability")
         if self.hard is not None:
             check_not_negative(self.hard, "hard")
         elif self.rule == "switch":

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import check_positive, check_share, unknown_name
+from bayesprune.core.checks import check_name, check_positive, check_share
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.scales import LogNormalScale
 from bayesprune.prune import cutting
 from bayesprune.prune.bookkeeping import first_state, take_step
 
@@ -48,8 +48,7 @@ class Shrinkage:
     delta: float = 1e-3
 
     def __post_init__(self) -> None:
-        if self.criterion not in CUSTOMARY:
-            raise unknown_name("criterion", self.criterion, CUSTOMARY)
+        check_name("criterion", self.criterion, CUSTOMARY)
         if self.threshold is None:
             object.__setattr__(self, "threshold", CUSTOMARY[self.criterion])
         check_share(self.threshold, "threshold", "units of a higher share are cut")

@@ -8,11 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.checks import check_name, check_positive
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
-from bayesprune.posteriors.gaussian_scale import GaussianScale
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
+from bayesprune.posteriors.scales import GaussianScale, LogNormalScale
 from bayesprune.prune import of_law
 from bayesprune.prune.bookkeeping import first_state, take_step
 
@@ -68,8 +67,7 @@ class WidestGap:
     def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
         """Everything alive."""
         for site, _ in self.threshold if isinstance(self.threshold, tuple) else ():
-            if site not in posterior:
-                raise unknown_name("site in threshold", site, posterior)
+            check_name("site in threshold", site, posterior)
         return first_state(posterior)
 
     def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:

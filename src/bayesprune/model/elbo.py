@@ -66,7 +66,7 @@ class MeanFieldELBO(ELBO):
         return other
 
     def lift(self, rng_key: jax.Array, name: str, loc: jax.Array, scale: jax.Array) -> Any:
-        """What stands for the weight N(loc, scale²) in the model: here, one draw of it."""
+        """The value of the weight N(loc, scale²) in the model: here, one draw of it."""
         return loc + scale * self.noise_of(name)(rng_key, loc.shape).astype(loc.dtype)
 
     def run(self, fn: Callable[..., Any], values: dict[str, Any], *args: PyTree, **kwargs: PyTree) -> Any:

@@ -11,7 +11,7 @@ from numpyro.distributions import Distribution
 from numpyro.handlers import seed, trace
 from numpyro.infer.autoguide import AutoDelta
 
-from bayesprune.core.checks import check_object, unknown_name
+from bayesprune.core.checks import check_name, check_object
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.layout import LaidOut, Layout
@@ -81,8 +81,7 @@ def _family(name: str, prior: Any, mean_field: MeanFieldFamily, points: MapFamil
         "structured": lambda: _structured(prior, start),
         "map": lambda: points,
     } | {covariance: functools.partial(CorrelatedFamily, **_fields(start), covariance=covariance) for covariance in COVARIANCES}
-    if name not in known:
-        raise unknown_name("posterior", name, known)
+    check_name("posterior", name, known)
     return known[name]()
 
 

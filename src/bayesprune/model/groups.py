@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.types import Groups
 from bayesprune.model.layout import ParamSpec, WithUnits
 from bayesprune.structure import flops_of_units
@@ -42,8 +42,7 @@ def groups(bnn: WithUnits, name: str) -> Groups:
 @functools.lru_cache(maxsize=32)
 def _groups(bnn: WithUnits, name: str) -> Groups:
     known = {"unit": _units, "head": _heads, "per_output": _outputs, "per_input": _inputs, "per_slice": _slices}
-    if name not in known:
-        raise unknown_name("group", name, known)
+    check_name("group", name, known)
     return known[name](bnn)
 
 

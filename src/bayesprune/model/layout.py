@@ -12,7 +12,7 @@ __all__ = ["LaidOut", "Layout", "ParamPath", "ParamSpec", "Predicate", "WithUnit
 
 @runtime_checkable
 class LaidOut(Protocol):
-    """A `bayesprune.BNN` as the files see it of which it is made."""
+    """A `bayesprune.BNN`, for type annotations in the files that `BNN` itself imports."""
 
     layout: Layout
     graph: Graph
@@ -39,7 +39,7 @@ class LaidOut(Protocol):
 
 @runtime_checkable
 class WithUnits(LaidOut, Protocol):
-    """One whose units are asked for: they are found when they are."""
+    """One whose units are found when they are first needed."""
 
     @property
     def units(self) -> Units: ...
@@ -73,3 +73,28 @@ def prunable_where_bayesian(layout: Layout) -> Layout:
     if any(spec.prunable for spec in layout) or not before or any(spec.bayesian for spec in before):
         return layout
     return tuple(spec._replace(prunable=spec.bayesian) for spec in layout)
+
+
+def of_outputs(spec: ParamSpec) -> tuple[int, ...]:
+    """The shape in which a number for each output broadcasts to the array: that of a bias is its own."""
+    return _along(spec, spec.outputs)
+
+
+def of_inputs(spec: ParamSpec) -> tuple[int, ...]:
+    """The same for each input."""
+    return _along(spec, spec.inputs)
+
+
+def of_compression(spec: ParamSpec) -> tuple[int, ...] | None:
+    """The same for each input of a dense kernel, or each output channel of a convolution; None for what is no kernel.
+
+    A convolution has axes that are neither inputs nor outputs: positions.
+    """
+    if not spec.inputs or not spec.outputs:
+        return None
+    positions = len(spec.shape) > len(spec.inputs) + len(spec.outputs)
+    return _along(spec, spec.outputs if positions else spec.inputs)
+
+
+def _along(spec: ParamSpec, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size if axis in axes else 1 for axis, size in enumerate(spec.shape))

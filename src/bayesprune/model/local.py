@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.types import PyTree
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise as noises
@@ -48,8 +48,7 @@ class LocalELBO(MeanFieldELBO):
 
     def __init__(self, num_particles: int = 1, noise: noises.Noise = noises.quantile, shared: str = "convolutions") -> None:
         super().__init__(num_particles, noise)
-        if shared not in SHARED:
-            raise unknown_name("shared", shared, SHARED)
+        check_name("shared", shared, SHARED)
         self.shared = shared
 
     def lift(self, rng_key: jax.Array, name: str, loc: jax.Array, scale: jax.Array) -> Any:

@@ -42,7 +42,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Moments:
-    """The positive sites as a guide family, or who else knows them, reads them from parameters."""
+    """The positive sites, as a guide family or stored samples read them from parameters."""
 
     family: Reader
     params: dict[str, Any]

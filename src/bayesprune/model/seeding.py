@@ -1,9 +1,12 @@
-"""NumPyro's `seed`, in a program that is short."""
+"""NumPyro's `seed`: in a program that is short, and for priors without draws of their own."""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpyro.distributions as dist
+from numpyro.handlers import seed, substitute
+from numpyro.infer import init_to_uniform
 from numpyro.primitives import Messenger
 
 from bayesprune.core.keys import chain
@@ -37,3 +40,21 @@ class seeded(Messenger):
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] in _ASK and msg["kwargs"]["rng_key"] is None and msg["value"] is None:
             (msg["kwargs"]["rng_key"],) = next(self.keys)
+
+
+def drawn(model: Callable[..., Any], rng_key: jax.Array) -> Callable[..., Any]:
+    """As `numpyro.handlers.seed`; a site of `ImproperUniform` has a value where NumPyro's guides would begin.
+
+    >>> import numpyro
+    >>> model = lambda: numpyro.sample("w", dist.ImproperUniform(dist.constraints.positive, (), (2,)))
+    >>> drawn(model, jax.random.key(0))().shape
+    (2,)
+    """
+    return substitute(seed(model, rng_key), substitute_fn=_where_improper)  # type: ignore[no-any-return]
+
+
+def _where_improper(site: dict[str, Any]) -> Any:
+    fn: Any = site.get("fn")
+    while hasattr(fn, "base_dist"):
+        fn = fn.base_dist
+    return init_to_uniform(site) if site["type"] == "sample" and isinstance(fn, dist.ImproperUniform) else None

@@ -7,7 +7,7 @@ and a shape.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bayesprune.core.checks import check_call, check_function, unknown_name
+from bayesprune.core.checks import check_call, check_function, check_name
 from bayesprune.model.layout import ParamPath
 
 
@@ -84,8 +84,7 @@ def chosen(wanted: Any, argument: str, paths: Iterable[str]) -> Callable[[ParamP
     names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
     known = {".".join(path.split(".")[:depth]) for path in paths for depth in range(1, path.count(".") + 2)}
     for name in names:
-        if name not in known:
-            raise unknown_name(f"parameter or layer in {argument}=", name, known)
+        check_name(f"parameter or layer in {argument}=", name, known)
     return lambda path, shape: any(path == name or path.startswith(f"{name}.") for name in names)
 
 

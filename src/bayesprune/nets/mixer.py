@@ -3,7 +3,7 @@
 import flax.linen as nn
 import jax
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.nets.checks import check_counts
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
@@ -82,8 +82,7 @@ class MLPMixer(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         check_images(x, "MLPMixer")
-        if self.pool not in POOLS:
-            raise unknown_name("pool", self.pool, POOLS)
+        check_name("pool", self.pool, POOLS)
         x = nn.Dense(self.features, name="embed")(patches(framed(x, self.frame), self.patch, "MLPMixer"))
         for _ in range(self.num_blocks):
             x = MixerBlock(self.hidden_tokens, self.hidden_channels, self.dropout)(x, train)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.tracing import as_written
 
 
@@ -103,7 +103,6 @@ def pick_norm(
     Raises:
         ValueError: an unknown name.
     """
-    if name not in NORMS:
-        raise unknown_name("norm", name, NORMS, "Of these, only 'batch' keeps running statistics.")
+    check_name("norm", name, NORMS, "Of these, only 'batch' keeps running statistics.")
     normalise, activate = NORMS[name]
     return lambda x: normalise(x, train, dtype), activate

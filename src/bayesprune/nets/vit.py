@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.nets.checks import check_counts
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
@@ -84,8 +84,7 @@ class ViT(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         check_images(x, "ViT")
-        if self.pool not in POOLS:
-            raise unknown_name("pool", self.pool, POOLS)
+        check_name("pool", self.pool, POOLS)
         if self.features % self.num_heads:
             raise ValueError(
                 f"features={self.features} cannot be split evenly over num_heads={self.num_heads}: choose a multiple of it."

@@ -14,9 +14,9 @@ from jax.scipy.linalg import solve_triangular
 from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.kl import kl_divergence
 
-from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.checks import check_integer, check_name
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 from bayesprune.core.layout import Layout, ParamSpec
-from bayesprune.core.products import WHOLE_PRODUCTS
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
@@ -203,8 +203,7 @@ class CorrelatedFamily(MeanFieldFamily):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer(self.largest, "largest")
-        if self.covariance not in COVARIANCES:
-            raise unknown_name("covariance", self.covariance, COVARIANCES)
+        check_name("covariance", self.covariance, COVARIANCES)
 
     def guide(self, spec: ParamSpec) -> Any:
         if not self.joint(spec):
@@ -242,8 +241,7 @@ class CorrelatedFamily(MeanFieldFamily):
         """Refuse sites that do not exist, large arrays, and priors that would make other nodes of correlated ones."""
         paths = [str(spec.path) for spec in layout if spec.bayesian]
         for site in self.sites:
-            if site not in paths:
-                raise unknown_name("site of CorrelatedFamily", site, paths)
+            check_name("site of CorrelatedFamily", site, paths)
 
         def nodes() -> Any:
             with numpyro.handlers.block(), numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):

@@ -115,7 +115,7 @@ class Family(ABC):
 class ParamNames:
     """Parameters called ``"<site>_<stem>_<field>"``, of the site's shape, but for those of ``joint``.
 
-    ``hidden``: the stem in the names of weights that are never pruned, so that whoever reads parameters does not find them.
+    ``hidden``: the stem in the names of weights that are never pruned, so that they are not found when parameters are read.
     Fields of ``joint`` are of all weights at once. ``node``: the class of what they make; ``make``: the node of values by
     field, which alone know of no prior.
     """

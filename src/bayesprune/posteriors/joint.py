@@ -71,12 +71,12 @@ def _gain(left: Any) -> jax.Array:
 
 
 def all_alive(alive: jax.Array) -> bool:
-    """Whether it is known that nothing is to be cut: then nothing is computed."""
+    """Whether all is alive for certain: then nothing has to be computed."""
     return not isinstance(alive, jax.core.Tracer) and bool(np.all(alive))
 
 
 def check_given(nodes: Mapping[str, Any], mask: Mapping[str, Any]) -> None:
-    """Refuse a mask, site -> booleans, that a node cannot be cut by, or that is traced, so that nobody can say."""
+    """Refuse a mask, site -> booleans, that a node cannot be cut by, or that is traced, so that it cannot be checked."""
     for site, alive in mask.items():
         if not nodes[site].whole:
             continue

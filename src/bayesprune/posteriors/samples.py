@@ -84,7 +84,7 @@ def _taken(values: dict[str, Any], which: jax.Array) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StoredSamples:
-    """What a `Family` asks of whoever reads parameters, for stored draws."""
+    """A `Family` of stored draws, for reading parameters."""
 
     def posterior(self, params: dict[str, Any], layout: Layout) -> dict[str, MeanField]:
         """Nodes of the draws' moments. Raises `KeyError` for a weight without draws."""

@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from numpyro.distributions import Distribution, constraints
 from numpyro.distributions.kl import kl_divergence
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import dirac_slab, gates, mixture
 from bayesprune.posteriors.divergence import divergence
@@ -126,8 +126,7 @@ class GatedNormal(dist.Distribution):
         temperature: float = gates.TEMPERATURE,
         validate_args: bool | None = None,
     ) -> None:
-        if gate not in GATES:
-            raise unknown_name("gate", gate, GATES)
+        check_name("gate", gate, GATES)
         self.loc, self.scale, self.logit = jnp.broadcast_arrays(*map(jnp.asarray, (loc, scale, logit)))
         self.gate, self.temperature = gate, temperature
         super().__init__(batch_shape=jnp.shape(self.loc), validate_args=validate_args)

@@ -1,4 +1,4 @@
-"""How posteriors start: as families say, or soundly: so small that weights can be left out, and a deep net carries a signal."""
+"""How posteriors start: by their family's own rule, or small enough to prune and large enough for a deep net's signal."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.nn import initializers
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.layout import Layout, ParamSpec
 
 STARTS = ("uniform", "normal", "he")
@@ -46,7 +46,7 @@ def sound_start(prior: object, layout: Layout) -> Sound:
 
 
 def sound_scales(prior: object, layout: Layout) -> SoundScales:
-    """(site, start of its logarithm) of the positive scales that a prior wants to start elsewhere than at 1."""
+    """(site, start of its logarithm) of the positive scales that do not start at 1 under this prior."""
     return tuple(prior.scale_starts(layout).items()) if hasattr(prior, "scale_starts") else ()
 
 
@@ -56,8 +56,7 @@ def _deviation(spec: ParamSpec, gain: float) -> float:
 
 def check_start(init_loc: str) -> None:
     """Refuse an unknown name of a start."""
-    if init_loc not in STARTS:
-        raise unknown_name("init_loc", init_loc, STARTS)
+    check_name("init_loc", init_loc, STARTS)
 
 
 def _uniform(init_range: float, shape: tuple[int, ...]) -> Any:

@@ -12,14 +12,13 @@ from jax.typing import ArrayLike
 from numpyro.distributions import constraints
 from numpyro.distributions.kl import kl_divergence
 
-from bayesprune.core.checks import check_number, check_positive
+from bayesprune.core.checks import check_number, check_positive, check_within
 from bayesprune.formulas import concrete
 from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import Improper, noisy_weights
-from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_inputs
 from bayesprune.model.prior import SiteMoments
-from bayesprune.model.unit_axes import of_inputs
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 
@@ -74,10 +73,7 @@ class ConcreteDropout:
     def __post_init__(self) -> None:
         check_number(self.length_scale, "length_scale")
         check_positive(self.temperature, "temperature")
-        if not 0.0 < self.start < 1.0:
-            raise ValueError(
-                f"start must lie in (0, 1), got {self.start}: it is the rate at which inputs are dropped at first."
-            )
+        check_within(self.start, "start", "(0, 1)", "it is the rate at which inputs are dropped at first")
 
     @property
     def family(self) -> NoisyPoints:

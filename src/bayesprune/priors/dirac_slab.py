@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from bayesprune.core.checks import check_integer, check_positive, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_positive, check_within
 from bayesprune.core.types import Node
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
@@ -61,13 +61,10 @@ class DiracSlab:
     def __post_init__(self) -> None:
         check_positive(self.slab_scale, "slab_scale")
         check_integer(self.num_rows, "num_rows", minimum=0)
-        if self.gate not in GATES:
-            raise unknown_name("gate", self.gate, GATES)
-        if not 0 < self.init_inclusion < 1:
-            raise ValueError(f"init_inclusion must lie in (0, 1), got {self.init_inclusion}.")
+        check_name("gate", self.gate, GATES)
+        check_within(self.init_inclusion, "init_inclusion", "(0, 1)")
         if isinstance(self.log_inclusion, str):
-            if self.log_inclusion not in OPTIMAL:
-                raise unknown_name("log_inclusion", self.log_inclusion, OPTIMAL, "Or give log lam, a negative number.")
+            check_name("log_inclusion", self.log_inclusion, OPTIMAL, "Or give log lam, a negative number.")
         elif not -math.inf < self.log_inclusion < 0:
             raise ValueError(
                 f"log_inclusion must be negative and finite, got {self.log_inclusion}: it is log lam, the logarithm of a "

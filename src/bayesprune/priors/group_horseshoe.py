@@ -11,12 +11,11 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression
 from bayesprune.model.prior import SiteMoments
-from bayesprune.model.unit_axes import of_compression
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import refuse_points
+from bayesprune.posteriors.scales import LogNormalScale
 
 REFERENCE = "louizos2017bayesian"
 START, SCALE = 0.1, math.exp(-4.5)

@@ -13,12 +13,11 @@ from numpyro.distributions import constraints
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.improper import DrawnNormal, LogUniformDensity
-from bayesprune.model.layout import Layout, ParamSpec, Predicate
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression
 from bayesprune.model.prior import SiteMoments
-from bayesprune.model.unit_axes import of_compression
-from bayesprune.posteriors.gaussian_scale import GaussianScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import refuse_points
+from bayesprune.posteriors.scales import GaussianScale
 
 REFERENCE = "louizos2017bayesian"
 START, SPREAD, SCALE = 1.0, 0.01, math.exp(-4.5)

@@ -8,19 +8,19 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.checks import check_name, check_positive
 from bayesprune.core.types import Array
 from bayesprune.formulas import regularised
-from bayesprune.model import half_cauchy
 from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.layout import Layout, ParamSpec, of_outputs
 from bayesprune.model.prior import SiteMoments
-from bayesprune.model.unit_axes import of_outputs
-from bayesprune.posteriors.log_normal_scale import LogNormalScale
 from bayesprune.posteriors.mean_field import MeanField, Scaled
+from bayesprune.posteriors.scales import LogNormalScale
 
 REFERENCE = "piironen2017sparsity"
 LAST = SLABS = ("layer", "unit")
+# How C+(0, 1) is written: as one site, or as sqrt(a/b) with a, b ~ Gamma(1/2, 1), which has lighter tails to learn.
+FORMS = ("half_cauchy", "gamma_ratio")
 
 
 @dataclass(frozen=True)
@@ -70,26 +70,24 @@ class Horseshoe:
 
     def __post_init__(self) -> None:
         check_positive(self.tau0, "tau0")
-        half_cauchy.check_form(self.form)
+        check_name("form", self.form, FORMS)
         for value in self.slab or ():
             check_positive(value, "slab")
-        if self.last not in LAST:
-            raise unknown_name("last", self.last, LAST)
-        if self.slab_of not in SLABS:
-            raise unknown_name("slab_of", self.slab_of, SLABS)
+        check_name("last", self.last, LAST)
+        check_name("slab_of", self.slab_of, SLABS)
         object.__setattr__(self, "local", (self.local,) if isinstance(self.local, str) else tuple(self.local))
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         weights: dict[str, Any] = {}
         for layer, specs in self._layers(layout).items():
-            nu = self._width(specs[0]) * half_cauchy.sample(f"{layer}.nu", (), self.form)
-            taus = {name: half_cauchy.sample(name, shape, self.form) for name, shape in self._taus(specs).items()}
+            nu = self._width(specs[0]) * _sample(f"{layer}.nu", (), self.form)
+            taus = {name: _sample(name, shape, self.form) for name, shape in self._taus(specs).items()}
             slabs = {name: numpyro.sample(name, self._gamma(shape)) for name, shape in self._slabs(specs).items()}
             for spec in specs:
                 scale = nu * jnp.reshape(taus[_tau(spec)], of_outputs(spec)) if taus else nu
                 if layer in self.local:
-                    scale = scale * half_cauchy.sample(f"{spec.path}.lambda", spec.shape, self.form)
+                    scale = scale * _sample(f"{spec.path}.lambda", spec.shape, self.form)
                 gamma = regularised.scale(scale, self._of(spec, slabs[self._precision(spec)])) if slabs else scale
                 weights[str(spec.path)] = gamma * numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape))
         return weights
@@ -101,18 +99,18 @@ class Horseshoe:
         is cheap to have in the prior's tail: log(1/tau0) nats.
         """
         layers = [layer for layer, specs in self._layers(layout).items() if self._has_units(specs[0])]
-        return dict(half_cauchy.starts(f"{layer}.nu", self.form, -math.log(self.tau0)) for layer in layers)
+        return dict(_starts(f"{layer}.nu", self.form, -math.log(self.tau0)) for layer in layers)
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``, in which weights may vary with their unit's scale."""
         for layer, specs in self._layers(layout).items():
-            half_cauchy.guide(family, f"{layer}.nu", (), self.form)
-            taus = {name: half_cauchy.guide(family, name, shape, self.form) for name, shape in self._taus(specs).items()}
+            _guide(family, f"{layer}.nu", (), self.form)
+            taus = {name: _guide(family, name, shape, self.form) for name, shape in self._taus(specs).items()}
             for name, shape in self._slabs(specs).items():
                 family.positive(name, shape)
             for spec in specs:
                 if layer in self.local:
-                    half_cauchy.guide(family, f"{spec.path}.lambda", spec.shape, self.form)
+                    _guide(family, f"{spec.path}.lambda", spec.shape, self.form)
                 if taus:
                     family.coupled(spec, jnp.reshape(taus[_tau(spec)], of_outputs(spec)))
                 else:
@@ -120,17 +118,15 @@ class Horseshoe:
 
     def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
         """Prior N(0, 1), unit E gamma_i, and the law of nu tau_i; a last layer of one scale has E nu."""
-        log_nu, nu_std = half_cauchy.log_moments(moment, f"{spec.path.layer}.nu", self.form)
+        log_nu, nu_std = _log_moments(moment, f"{spec.path.layer}.nu", self.form)
         log_nu = log_nu + math.log(self._width(spec))
         local, local_std = 0.0, 0.0
         if spec.path.layer in self.local:
-            local, local_std = half_cauchy.log_moments(moment, f"{spec.path}.lambda", self.form)
+            local, local_std = _log_moments(moment, f"{spec.path}.lambda", self.form)
         if not self._has_units(spec):
             unit = regularised.expected_scale(log_nu + local, jnp.hypot(nu_std, local_std), None)
             return replace(node, prior_scale=self.prior_scale, unit=unit)
-        log_tau, tau_std = (
-            jnp.reshape(value, of_outputs(spec)) for value in half_cauchy.log_moments(moment, _tau(spec), self.form)
-        )
+        log_tau, tau_std = (jnp.reshape(value, of_outputs(spec)) for value in _log_moments(moment, _tau(spec), self.form))
         law = LogNormalScale(log_tau + local, jnp.hypot(tau_std, local_std), log_nu, nu_std)
         slab = None
         if self.slab:
@@ -172,8 +168,7 @@ class Horseshoe:
             if spec.bayesian:
                 layers.setdefault(spec.path.layer, []).append(spec)
         for name in self.local:
-            if name not in layers:
-                raise unknown_name("layer in local", name, layers)
+            check_name("layer in local", name, layers)
         return layers
 
 
@@ -183,3 +178,38 @@ def _count(spec: ParamSpec) -> int:
 
 def _tau(spec: ParamSpec) -> str:
     return f"{spec.path.layer}.tau_{_count(spec)}"
+
+
+def _names(name: str, form: str) -> tuple[str, ...]:
+    """The sites of a scale."""
+    return (name,) if form == "half_cauchy" else (f"{name}_numerator", f"{name}_denominator")
+
+
+def _sample(name: str, shape: tuple[int, ...], form: str) -> Any:
+    """In the model: s ~ C+(0, 1), of ``shape``."""
+    if form == "half_cauchy":
+        return numpyro.sample(name, dist.HalfCauchy(1.0).expand(shape))
+    above, below = (numpyro.sample(site, dist.Gamma(0.5, 1.0).expand(shape)) for site in _names(name, form))
+    return jnp.sqrt(above / below)
+
+
+def _guide(family: Family, name: str, shape: tuple[int, ...], form: str) -> Any:
+    """In the guide: its sites; returns the standard normal numbers behind the draw of log s (zeros for points)."""
+    draws = [family.scale_of_units(site, shape) for site in _names(name, form)]
+    if form == "half_cauchy":
+        return draws[0][1]
+    # Of two scales the numerator's number and the denominator's, as of one: exact where both have the same spread.
+    return (draws[0][1] - draws[1][1]) / jnp.sqrt(2.0)
+
+
+def _starts(name: str, form: str, log_value: float) -> tuple[str, float]:
+    """The site, and the start of its logarithm, at which the scale's own logarithm is ``log_value``, others starting at 0."""
+    return (name, log_value) if form == "half_cauchy" else (_names(name, form)[1], -2.0 * log_value)
+
+
+def _log_moments(moment: SiteMoments, name: str, form: str) -> tuple[Any, Any]:
+    """Mean and standard deviation of log s under the posterior."""
+    if form == "half_cauchy":
+        return moment.log(name)
+    (above, above_std), (below, below_std) = (moment.log(site) for site in _names(name, form))
+    return 0.5 * (above - below), 0.5 * jnp.hypot(above_std, below_std)

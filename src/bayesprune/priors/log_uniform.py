@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.improper import FittedLogUniform, LogUniformDensity
@@ -53,8 +53,7 @@ class LogUniform:
     prunable: ClassVar[Predicate] = staticmethod(select.kernels)
 
     def __post_init__(self) -> None:
-        if self.divergence not in DIVERGENCES:
-            raise unknown_name("divergence", self.divergence, DIVERGENCES)
+        check_name("divergence", self.divergence, DIVERGENCES)
 
     @property
     def family(self) -> MeanFieldFamily:

@@ -10,7 +10,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.handlers import substitute
 
-from bayesprune.core.checks import check_number, check_params, got
+from bayesprune.core.checks import check_number, check_params, check_within, got
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
@@ -70,8 +70,7 @@ class Posterior:
         if isinstance(fit, type) or not all(hasattr(fit, name) for name in ("params", "mask")):
             raise TypeError(f"fit must be a fit, with its params and mask, got {got(fit)}: give the result of bp.fit_svi.")
         check_number(forgetting, "forgetting")
-        if not 0 <= forgetting < 1:
-            raise ValueError(f"forgetting must lie in [0, 1), got {forgetting!r}: it is the share that is forgotten.")
+        check_within(forgetting, "forgetting", "[0, 1)", "it is the share that is forgotten")
         check_params(fit.params, "fit.params")
         found = params.moments(fit.params)
         if not found:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 
-from bayesprune.core.checks import check_positive
+from bayesprune.core.checks import check_positive, check_within
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.model.prior import SiteMoments, guide_each
@@ -45,8 +45,7 @@ class ScaleMixture:
         check_positive(self.scale2, "scale2")
         if self.scale2 >= self.scale1:
             raise ValueError(f"scale2 must be below scale1, got {self.scale2} and {self.scale1}: scale1 is the wide component.")
-        if not 0 < self.pi < 1:
-            raise ValueError(f"pi must lie in (0, 1), got {self.pi}: it is the probability of the wide component.")
+        check_within(self.pi, "pi", "(0, 1)", "it is the probability of the wide component")
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.checks import check_density, check_name
 from bayesprune.prune.choose import kept
 
 DISTRIBUTIONS = ("uniform", "erdos_renyi", "global")
@@ -36,10 +36,8 @@ def allocate(
     Source: Evci et al. 2020, section 3 (1); Mocanu et al. 2018, equation 3.
     """
     check_density(density)
-    if distribution not in DISTRIBUTIONS:
-        raise unknown_name("distribution", distribution, DISTRIBUTIONS)
-    if first not in FIRST:
-        raise unknown_name("first", first, FIRST)
+    check_name("distribution", distribution, DISTRIBUTIONS)
+    check_name("first", first, FIRST)
     if first == "dense" and distribution != "uniform":
         raise ValueError(f"first='dense' goes with distribution='uniform', not {distribution!r}: leave it out.")
     if not shapes:

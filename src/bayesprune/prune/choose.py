@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Int, Real
 
 from bayesprune.core import masks, trees
-from bayesprune.core.checks import check_density, unknown_name
+from bayesprune.core.checks import check_density, check_name
 from bayesprune.core.types import PyTree
 
 SCOPES = ("global", "layer", "per_layer")
@@ -38,8 +38,7 @@ def keep_density(scores: PyTree, density: PyTree, scope: str = "global", within:
 
     Source: Zhu & Gupta 2018, section 3.
     """
-    if scope not in SCOPES:
-        raise unknown_name("scope", scope, SCOPES)
+    check_name("scope", scope, SCOPES)
     jax.tree.map(check_density, density)
     if scope != "global":
         counts = jax.tree.map(lambda s, d: kept(d, s.size), scores, trees.broadcast(density, scores))

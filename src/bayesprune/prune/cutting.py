@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import trees
-from bayesprune.core.checks import check_density, check_not_negative, unknown_name
+from bayesprune.core.checks import check_density, check_name, check_not_negative, check_within
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune import by_group, scores
@@ -26,10 +26,8 @@ ALL_SCOPES = (*SCOPES, *GROUPED)
 def check(score: str, density: Scheduled | None, least: float | None, scope: str, price: Scheduled | None = None) -> None:
     """Refuse an unknown score or scope, a density outside (0, 1] unless a schedule makes it, a cut said twice, and a price of
     what has none."""
-    if score not in scores.BY_NAME:
-        raise unknown_name("score", score, scores.BY_NAME)
-    if scope not in ALL_SCOPES:
-        raise unknown_name("scope", scope, ALL_SCOPES)
+    check_name("score", score, scores.BY_NAME)
+    check_name("scope", scope, ALL_SCOPES)
     if density is not None and least is not None:
         raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
     if least is not None and math.isnan(least):
@@ -57,8 +55,7 @@ def log_odds(probability: float) -> float:
     >>> round(log_odds(0.75), 4)
     1.0986
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability must lie in (0, 1), got {probability}: weights less likely included than this are cut.")
+    check_within(probability, "probability", "(0, 1)", "weights less likely included than this are cut")
     return math.log(probability) - math.log1p(-probability)
 
 

@@ -1,4 +1,4 @@
-"""Where every n-th True of a long array is: an even sample of what a mask has, without a running sum over all of it."""
+"""Positions of every n-th True of a long array: an even sample of a mask, without a running sum over all of it."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Does a sparsifier get what it needs? Compared at one place, before anything is trained or cut."""
+"""What sparsifiers need, checked in one place before anything is trained or cut."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -16,12 +16,12 @@ WHOLE = ("unit", "head")
 
 
 def needs_of(sparsifier: Sparsifier) -> Needs:
-    """What a sparsifier says that it needs; nothing where it says nothing."""
+    """The needs that a sparsifier declares; none by default."""
     return getattr(sparsifier, "needs", Needs())
 
 
 def warm_up_of(sparsifier: Sparsifier) -> int:
-    """How often a sparsifier does nothing at first; 0 where it says nothing."""
+    """Acts that a sparsifier skips at first; 0 by default."""
     return int(getattr(sparsifier, "warm_up", 0))
 
 

@@ -18,9 +18,9 @@ Zetas = Callable[[dict[str, jax.Array]], dict[str, jax.Array]]
 def one_by_one(posterior: PyTree, alive: PyTree, zetas: Zetas) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     """Evidence gained by every weight's removal, and the mask without those where it exceeds zeta.
 
-    ``zetas``: the gains, site -> array -> a threshold by site, in nats a weight; asked anew after every removal. The sum of the
-    gains over what is cut is the evidence that the cut gains, exact where the posterior is. NaN exceeds nothing, and nothing
-    exceeds NaN.
+    ``zetas``: a function of the gains, {site: array}, that returns a threshold for each site, in nats a weight; it is called
+    after every removal. The sum of the gains over the cut is the evidence gained, exact if the posterior is. A gain or a
+    threshold of NaN cuts nothing.
     """
     check_evidence(posterior)
     joint = {site: node for site, node in posterior.items() if node.together}

@@ -17,8 +17,9 @@ from bayesprune.core.send import send
 from bayesprune.core.streams import OfAnAct, stream
 from bayesprune.core.tracing import check_process
 from bayesprune.core.types import Evidence, Groups, Info, Pruned, PyTree, Renewing, SparseState, Sparsifier
-from bayesprune.model.data_bound import data_bound, some_rows
+from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.families import check_cut
+from bayesprune.model.handlers import masked, scaled
 from bayesprune.model.program import Trainable
 from bayesprune.posteriors import params as numpyro_params
 from bayesprune.posteriors.joint import check_given
@@ -245,5 +246,35 @@ def _result(params: PyTree, chosen: dict[str, Any], state: SparseState, info: In
     if isinstance(params, dict) and not _has_nodes(params):
         cut = getattr(program, "cut", numpyro_params.cut)(params, state.mask)
         return Pruned(cut, state.mask, info)
-    cut = trees.merge(params, trees.flatten(params), masks.apply(state.mask, chosen))
-    return Pruned(cut, state.mask, info)
+    kept = masks.apply(state.mask, chosen)
+    return Pruned(trees.map_with_path(lambda path, node: kept.get(path, node), params), state.mask, info)
+
+
+ROWS = 4096  # by which a cut is verified, evenly spaced among all
+NUM_DRAWS = 4  # of the weights
+
+
+def some_rows(data: GivenRows) -> tuple[Any, int]:
+    """At most `ROWS` rows of x and y, evenly spaced, and how many there are in all."""
+    num_rows = len(data.y)
+    rows = np.unique(np.linspace(0, num_rows - 1, min(ROWS, num_rows)).round().astype(int))
+    return jax.tree.map(lambda leaf: send(np.asarray(leaf)[rows]), (data.x, data.y)), num_rows
+
+
+def data_bound(
+    program: Trainable, params: dict[str, Any], rows: tuple[Any, Any], num_rows: int, rng_key: jax.Array
+) -> Callable[[dict[str, Any]], jax.Array]:
+    """mask -> the ELBO of a data set of ``num_rows`` rows, nats, as ``rows`` and `NUM_DRAWS` draws estimate it.
+
+    The divergence has its full weight. What is drawn is the same under every mask.
+    """
+    x, y = rows
+    elbo = MeanFieldELBO(num_particles=NUM_DRAWS)
+    keywords = program.keywords(num_rows)
+
+    def bound(mask: dict[str, Any]) -> jax.Array:
+        model = scaled(masked(program.model, mask), observed=num_rows / len(y))
+        found = elbo.loss_with_mutable_state(rng_key, params, model, masked(program.guide, mask), x, y, **keywords)
+        return -found["loss"]
+
+    return bound

@@ -62,7 +62,7 @@ class Paths:
         return new, info._replace(num_connected=_count(used))
 
     def _cut_nearly_all(self, info: Info) -> bool:
-        """Whether an act by evidence, of no density that somebody asked for, left next to nothing."""
+        """Whether an act by evidence, without a density, left next to nothing."""
         asked = getattr(self.sparsifier, "density", None) is not None or info.evidence_gained is None
         before = float(info.num_pruned) + float(info.num_alive)
         return not asked and float(info.num_pruned) >= NEARLY_ALL * before > 0

@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesprune.core import masks, trees
-from bayesprune.core.checks import check_key, check_positive, unknown_name
+from bayesprune.core.checks import check_key, check_name, check_positive
 from bayesprune.core.keys import Key
 from bayesprune.core.types import PyTree
 
@@ -93,8 +93,7 @@ SCALES = ("mean", "mean_raw")
 def check_new_scale(new_scale: str | float) -> None:
     """A `ValueError` unless it is one of `SCALES` or a positive number."""
     if isinstance(new_scale, str):
-        if new_scale not in SCALES:
-            raise unknown_name("new_scale", new_scale, SCALES, "Or give a positive number.")
+        check_name("new_scale", new_scale, SCALES, "Or give a positive number.")
     else:
         check_positive(new_scale, "new_scale")
 

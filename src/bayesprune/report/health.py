@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Health:
-    """``findings``: what is wrong, the gravest first as checked; ``checks``: the names of all that was looked at.
+    """``findings``: what is wrong, the gravest first; ``checks``: the names of all checks that were made.
 
     ``others``: what makes those that were not.
     """

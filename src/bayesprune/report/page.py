@@ -40,7 +40,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def picture(figure: Any, what: str) -> str:
-    """A matplotlib figure; ``what`` it shows, for who cannot see it."""
+    """A matplotlib figure; ``what``: a description of it, for readers who cannot see it."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=130)
     content = base64.b64encode(buffer.getvalue()).decode()

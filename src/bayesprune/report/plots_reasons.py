@@ -77,16 +77,14 @@ def reasons(
 
 def _ranks(x: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Of each value its place among its column's different ones, 0 to 1; NaN stays."""
+    from scipy.stats import rankdata  # takes longer to import than all else here
+
     x = np.asarray(x, np.float64)
     if x.shape != shape:
         raise ValueError(f"x must be of the rows that were explained, {shape}, got {x.shape}.")
     x = np.where(x == NO_DATE, np.nan, x)
-    ranks = np.full(shape, np.nan)
-    for place, column in enumerate(x.T):
-        known = ~np.isnan(column)
-        different, where = np.unique(column[known], return_inverse=True)
-        ranks[known, place] = where / max(len(different) - 1, 1)
-    return ranks
+    ranks = rankdata(x, "dense", axis=0, nan_policy="omit") - 1.0
+    return ranks / np.fmax.reduce(ranks, axis=0, initial=1.0)
 
 
 def _colours(ranks: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ standard deviation in the target's units: a number, or an array that broadcasts 
 
 import numpy as np
 
+from bayesprune.core.checks import check_within
 from bayesprune.report.inputs import ArrayLike
 from bayesprune.report.laws import laws
 from bayesprune.report.mixture import Draws, Matrix, columns, matching, mixture
@@ -51,8 +52,7 @@ def predictive_quantile(draws: ArrayLike, noise_scale: float | ArrayLike, probab
     >>> round(float(predictive_quantile(np.zeros((4, 1)), 1.0, 0.975)[0, 0]), 4)
     1.96
     """
-    if not 0.0 < probability < 1.0:
-        raise ValueError(f"probability must lie in (0, 1), got {probability}.")
+    check_within(probability, "probability", "(0, 1)")
     return _quantiles(*mixture(draws, noise_scale), probability)[0]
 
 
@@ -76,8 +76,7 @@ def predictive_interval(draws: ArrayLike, noise_scale: float | ArrayLike, level:
     >>> [round(float(e[0, 0]), 4) for e in (low, high)]
     [-1.96, 1.96]
     """
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie in (0, 1), got {level}: 0.95 asks for a 95 % interval.")
+    check_within(level, "level", "(0, 1)", "0.95 asks for a 95 % interval")
     centre, noise = mixture(draws, noise_scale)
     if (noise == 0).any() and noise.any():
         raise ValueError("noise_scale must be positive everywhere or zero everywhere, got a mixture of both.")

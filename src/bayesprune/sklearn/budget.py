@@ -1,4 +1,4 @@
-"""A limit on the time of a fit: what there is time for, by the pace of its first steps, and what is left out."""
+"""A time limit of a fit: the pace of its first steps says what there is time for; the rest is left out and named."""
 
 import math
 import numbers
@@ -18,7 +18,7 @@ clock: Callable[[], float] = time.monotonic  # seconds
 
 
 class OutOfTimeError(Exception):
-    """A fit would not have ended in time: it was ended, and nothing is to be made of it."""
+    """A fit would not have ended in time, and was ended; its result is not used."""
 
 
 @runtime_checkable
@@ -58,13 +58,14 @@ class Budget:
         return self.limit - (clock() - self.begun)
 
     def watches(self, num_steps: int, after: int = 0) -> "tuple[Timed, ...]":
-        """What follows a fit of so many steps, behind which ``after`` more must have time; nothing where there is no limit."""
+        """Callbacks that end a fit of so many steps if these and ``after`` more would take too long; none without a limit."""
         return (Timed(self, num_steps, after),) if self.limited else ()
 
     def last(self, fit: Callable[..., Any], num_steps: int) -> Any:
-        """What the fit gives that is kept, ``fit(num_steps, *watches)``: of fewer steps where there is no time for all.
+        """The result of the last fit, ``fit(num_steps, *watches)``, with fewer steps where there is no time for all.
 
-        A half, a quarter ... of them: a course that is broken off has not come to its end, where the prior counts whole.
+        It is fitted anew with a half, a quarter ... of the steps, not broken off: only at the end of its course has the prior
+        its full weight.
         """
         try:
             if not self.pace or num_steps * self.pace <= self.left():
@@ -79,7 +80,7 @@ class Budget:
         return fit(fewer)
 
     def if_time(self, fit: Callable[..., Any], num_steps: int) -> Any:
-        """What a further fit gives, ``fit(num_steps, *watches)``; None where there is no time for it."""
+        """The result of a further fit, ``fit(num_steps, *watches)``; None without time for it."""
         if LARGER * num_steps * self.pace > self.left():
             return None
         try:
@@ -101,7 +102,7 @@ class Timed:
     every: int = EVERY
 
     def __call__(self, moment: Moment) -> bool:
-        """Whether to end: of the fit that is kept within its first tenth alone, for what it has learned would be lost."""
+        """Whether to end. The last fit ends within its first tenth only: later, too much would be lost."""
         step, now = moment.step, clock()
         if self.first is None:
             self.first = (step, now)

@@ -1,7 +1,7 @@
-"""Columns of texts as numbers: which categories are told apart, how each is written, what is said of those that are not."""
+"""Columns of texts as numbers: which categories have a number of their own, how it is computed, and warnings about the rest."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -35,13 +35,12 @@ def means(labels: bool, seed: int) -> Pipeline:
 
 
 def warn_of_names(name: object, column: Any) -> None:
-    """Of texts that few rows share: nothing is learnt of them, and a date among them is lost."""
+    """Warn of texts that few rows share: nothing is learnt from them, nor from dates among them."""
     common = common_in(column)
-    rare = ~column.isin(common) & column.notna()
+    rare = ~column.isin(common.values) & column.notna()
     if column[rare].nunique() > MOST and rare.sum() > len(column) / 2:
-        least = LEAST_OF_MEANS if len(common) > MOST else LEAST_ROWS
         warnings.warn(
-            f"column {name!r} of X has texts in {rare.sum()} of its {len(column)} rows that fewer than {least} rows "
+            f"column {name!r} of X has texts in {rare.sum()} of its {len(column)} rows that fewer than {common.least} rows "
             "share, and all of them are read as one: leave it out, or give what it says as columns of their own; dates by "
             "pd.to_datetime.",
             stacklevel=2,
@@ -49,9 +48,9 @@ def warn_of_names(name: object, column: Any) -> None:
 
 
 def forget_few(fitted: OneHotEncoder | Pipeline) -> None:
-    """Where hardly a row is of a rare category the mean of those is their own targets: the mean of all stands for it.
+    """Give the rare categories the mean of all targets where fewer than five rows have one: theirs is of hardly any rows.
 
-    Whatever comes later is of that category, and would be foreseen as the one row that was.
+    Every later unknown text counts as rare, and would be predicted as those few rows were.
     """
     if not isinstance(fitted, Pipeline) or fitted[0].rare_rows_[0] >= LEAST_ROWS:
         return
@@ -61,24 +60,33 @@ def forget_few(fitted: OneHotEncoder | Pipeline) -> None:
         encoding[is_rare] = mean
 
 
-def common_in(column: Any) -> Any:
-    """The categories of a column, gaps too, that enough rows have: fewer where so many do that they are read by means."""
+class Common(NamedTuple):
+    """The categories of a column, gaps too, that ``least`` rows have; ``by_means``: so many that their means are read."""
+
+    values: Any
+    least: int
+    by_means: bool
+
+
+def common_in(column: Any) -> Common:
+    """The categories that are kept apart: of more than 20 that five rows have, all that three have, by their means."""
     counts = column.value_counts(dropna=False)
-    by_means = (counts >= LEAST_ROWS).sum() > MOST
-    return counts.index[counts >= (LEAST_OF_MEANS if by_means else LEAST_ROWS)]
+    by_means = bool((counts >= LEAST_ROWS).sum() > MOST)
+    least = LEAST_OF_MEANS if by_means else LEAST_ROWS
+    return Common(counts.index[counts >= least], least, by_means)
 
 
 class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Puts one category in the place of all rare ones, and of those that come later.
+    """Replaces all rare categories, and later unknown ones, by one.
 
-    The mean of a single row is that row's own target wherever it is read, and that of other rows where it is cross-fitted: of
-    names that are each row's own the network would learn one column, and be given another.
+    The mean target of a category of one row is that row's target, but in cross-fitting it is the mean of other rows. Of a
+    column of names, one for each row, the network would be trained on the one and predict by the other.
     """
 
     def fit(self, X: Any, y: object = None) -> "CommonCategories":
         self.n_features_in_ = X.shape[1]
         # Arrays of objects, for skops writes no index and no column of pandas'.
-        self.common_ = [np.asarray(common_in(X.iloc[:, place]), object) for place in range(X.shape[1])]
+        self.common_ = [np.asarray(common_in(X.iloc[:, place]).values, object) for place in range(X.shape[1])]
         self.rare_rows_ = [int((~X.iloc[:, place].isin(self.common_[place])).sum()) for place in range(X.shape[1])]
         self.seen_ = [np.asarray(X.iloc[:, place].unique(), object) for place in range(X.shape[1])]
         return self
@@ -90,7 +98,7 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def warn_of_strangers(name: object, column: Any, fitted: OneHotEncoder | Pipeline) -> None:
-    """Of a column none of whose texts was there in the fit: they are written in another way, more likely than new."""
+    """Warn of a column none of whose texts was in the fit: more likely than new, they are written in another way."""
     if isinstance(fitted, Pipeline):
         known, told_apart = fitted[0].seen_[0], len(fitted[0].common_[0])
     else:

@@ -1,4 +1,4 @@
-"""What the network reads of a table: its columns on one scale, and where asked for steps of numbers and components beside."""
+"""The inputs that a network has of a table: its columns on one scale, and for some forms steps of numbers and components."""
 
 from typing import Any, NamedTuple
 
@@ -73,11 +73,11 @@ class Columns(NamedTuple):
         return joined
 
     def only(self, steps: bool, components: bool, clipped: bool) -> "Columns":
-        """The columns alone, or where more is asked for the same number of inputs, of which what is not asked for is zero.
+        """The map of one form: the columns alone, or all inputs, those that the form does not use being zero.
 
-        A network of the columns alone takes half of the time of a step, or less. Forms that read more share what is compiled.
-        Where columns outnumber rows components are read in their place: of 1,100 bits in 165 rows each says next to nothing,
-        and a prior for that many inputs leaves the components out with them.
+        A network of the columns alone takes at most half of the time of a step. All other forms have equally many inputs, and
+        so share one compiled program. Where columns outnumber rows, components replace them: of 1,100 bits in 165 rows each
+        says next to nothing, and a prior for so many inputs would leave the components out with them.
         """
         none = Scaling(np.zeros(0), np.zeros(0))
         if components and self.outnumber and self.turn.shape[1]:

@@ -1,4 +1,4 @@
-"""Whether targets are counts: a negative binomial law against Gaussian and Student's t errors, by what a forest foresees."""
+"""Whether targets are counts: a negative binomial law against Gaussian and Student's t errors, by what a forest predicts."""
 
 import math
 
@@ -10,7 +10,7 @@ from bayesprune.model.likelihoods.targets import LARGEST
 from bayesprune.sklearn.tails import LEAST_GAIN, LEAST_ROWS
 
 MOST_ROWS = 5_000  # that are compared, evenly spaced: every gain has a standard error of a hundredth of a nat by then
-SHRINKAGE = 0.05  # towards the mean of all: trees foresee exactly 0 where all they have seen is
+SHRINKAGE = 0.05  # towards the mean of all: trees predict exactly 0 where all they have seen is
 CONCENTRATIONS = np.geomspace(0.03, 3e3, 60)
 SCALES = np.geomspace(0.02, 1.5, 60)  # of errors, in units of their root mean square
 
@@ -20,7 +20,7 @@ def are_counts(y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.nda
 
       max_r mean log NB(y; m, r)  -  max_{law, s} mean log P(y - 1/2 < m + s e < y + 1/2)  >  LEAST_GAIN + log(n) / n
 
-    for the mean over the outputs; m: what trees that had not seen a row foresee of it, y - ``residuals``, drawn a twentieth
+    for the mean over the outputs; m: what trees that had not seen a row predict of it, y - ``residuals``, drawn a twentieth
     towards the mean; e: Gaussian, or of Student's t of three degrees of freedom. Both sides are probabilities of the number
     itself, so that ties, of zeros above all, are no infinite densities. Rounded amounts from 0 or 1 on whose errors grow with
     their size as those of counts do are likelier as counts, too.
@@ -42,14 +42,14 @@ def are_counts(y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.nda
         return False
     some = slice(None, None, -(-rows // MOST_ROWS))
     pairs = zip(y[some].T, (y - residuals)[some].T, strict=True)
-    return bool(np.mean([_gain(column, foreseen) for column, foreseen in pairs]) > LEAST_GAIN + math.log(rows) / rows)
+    return bool(np.mean([_gain(column, predicted) for column, predicted in pairs]) > LEAST_GAIN + math.log(rows) / rows)
 
 
-def _gain(y: np.ndarray, foreseen: np.ndarray) -> float:
-    means = np.maximum((1 - SHRINKAGE) * foreseen, 0.0) + SHRINKAGE * y.mean()
+def _gain(y: np.ndarray, predicted: np.ndarray) -> float:
+    means = np.maximum((1 - SHRINKAGE) * predicted, 0.0) + SHRINKAGE * y.mean()
     if not y.any():
         return 0.0
-    return _log_counts(y, means) - _log_numbers(y, foreseen)
+    return _log_counts(y, means) - _log_numbers(y, predicted)
 
 
 def _log_counts(y: np.ndarray, means: np.ndarray) -> float:

@@ -75,9 +75,9 @@ def check(method: Any, density: Any) -> None:
 def rungs(method: Any, density: float | None, bnn: BNN, params: Params) -> tuple[Any, ...]:
     """The sparsifiers that may be used once after the fit, the hardest cut first; None is no cut.
 
-    "auto" cuts spike-and-slab posteriors at inclusion 1/2, or where held-out rows say so at less, and others by their evidence
-    or not at all; to a ``density`` by inclusion or by signal-to-noise ratio, once. Under a prior that is not Gaussian, such as
-    a scale mixture, there is neither inclusion nor evidence: a network is cut to a density or not at all.
+    With "auto" they depend on the posterior. Spike and slab: cuts at an inclusion probability of 1/2 or, if held-out rows
+    prefer it, less. Other Gaussian priors: a cut by evidence, or none. Other priors, such as a scale mixture, have neither
+    inclusion nor evidence: no cut. With a ``density`` there is one, by inclusion or by signal-to-noise ratio.
     """
     if not isinstance(method, str):
         return (method,)
@@ -113,7 +113,7 @@ def whole(bnn: BNN, params: Params) -> tuple[Params, dict[str, Any]]:
 
 
 def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarray) -> tuple[Params, dict[str, Any], float]:
-    """Weights of inputs that are zero in every row are of no use, whatever they were left at: they are dead."""
+    """Cut the weights of inputs that are zero in every row: they have no effect on any of them."""
     first = next(str(spec.path) for spec in bnn.layout if spec.inputs)
     reading = [site for site in mask if site == first or site.startswith(LINEAR)]
     mask = mask | {site: np.asarray(mask[site]) & ~silent[:, None] for site in reading}
@@ -122,10 +122,10 @@ def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarra
 
 
 def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns, reading: Reading) -> InputColumns:
-    """What the gates say of the table's columns: those of the posterior before the cut where it has any, else of the mask.
+    """Inclusion and importance of the table's columns, by the posterior's gates before the cut; without gates, by the mask.
 
-    ``used`` is of the network as it was cut: whether a living edge leaves an input. What the network reads of one column, and
-    the paths that lead from there, add up.
+    ``used``: whether an alive weight leaves an input of the cut network. All inputs that are made of a column count for it,
+    on both paths of a wide network.
     """
     nodes = bnn.read(params)
     paths = [[site for site in nodes if site.startswith(LINEAR) == beside] for beside in (False, True)]

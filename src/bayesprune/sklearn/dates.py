@@ -56,7 +56,7 @@ def _holds_dates(name: object, column: Any) -> bool:
 
 
 def _are_numbers_of_parts(texts: list[str]) -> bool:
-    """Whether what looks like a year and a month, 1000-01, is of years that nobody writes so."""
+    """Whether what looks like a year and a month, such as 1000-01, has years that are unlikely."""
     months = [text for text in texts if len(text) == len("2024-03")]
     return any(not FIRST_YEAR <= int(text[:4]) <= LAST_YEAR for text in months if text[:4].isdigit())
 

@@ -1,4 +1,4 @@
-"""How probable targets are under networks that were drawn, reckoned on the host: no further program is compiled for it."""
+"""Log densities of targets under drawn networks, computed by NumPy: no further program is compiled."""
 
 from typing import Any
 

@@ -50,8 +50,8 @@ class PredictiveDistribution:
         x, levels = self._rows(X), np.asarray(quantiles, np.float64)
         if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of probabilities in (0, 1), got {quantiles!r}.")
-        quantiles_of = _exact if kind_of(self.bnn_, self.params_) == "gaussian" else _of_samples
-        found = np.concatenate(list(self._streamed(functools.partial(quantiles_of, levels), x)), axis=1)
+        quantiles_of = functools.partial(_quantiles, levels, kind_of(self.bnn_, self.params_) == "gaussian")
+        found = np.concatenate(list(self._streamed(quantiles_of, x)), axis=1)
         return np.stack([self._in_units(one, self._target_scaling.loc) for one in found], axis=-1)
 
     def predict_interval(self: Any, X: ArrayLike | Any, level: float | Any = 0.9) -> Values:
@@ -78,8 +78,9 @@ class PredictiveDistribution:
         return self._log_density(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled) - units
 
 
-def _exact(
+def _quantiles(
     levels: np.ndarray,
+    exact: bool,
     rng_key: jax.Array,
     bnn: BNN,
     params: dict[str, Any],
@@ -88,21 +89,9 @@ def _exact(
     mask: dict[str, Any] | None,
     num_samples: int,
 ) -> np.ndarray:
-    """(levels, rows, ...) of the mixture of the networks' Gaussians."""
+    """(levels, rows, ...) of the mixture of the networks' Gaussians, ``exact``; else of targets drawn of every network."""
+    if not exact:
+        drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, each=EACH)
+        return np.quantile(drawn["y"], levels, axis=0, method="inverted_cdf")
     drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("loc", "scale"))
     return np.stack([predictive_quantile(drawn["loc"], drawn["scale"], level) for level in levels])
-
-
-def _of_samples(
-    levels: np.ndarray,
-    rng_key: jax.Array,
-    bnn: BNN,
-    params: dict[str, Any],
-    x: np.ndarray,
-    *,
-    mask: dict[str, Any] | None,
-    num_samples: int,
-) -> np.ndarray:
-    """(levels, rows, ...) of targets drawn of every network."""
-    drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, each=EACH)
-    return np.quantile(drawn["y"], levels, axis=0, method="inverted_cdf")

@@ -1,4 +1,4 @@
-"""What is drawn of a fitted estimator: networks, and what they foresee, for blocks of rows."""
+"""What is drawn of a fitted estimator: networks, and what they predict, for blocks of rows."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -50,7 +50,7 @@ PRESETS = {"fast": Preset(2000, ("plain",), 0.0), "default": Preset(), "best": P
 
 @dataclass(frozen=True)
 class FormChoice:
-    """What a fit is to choose among: names of `FORMS`; by how many folds; each holding out which share."""
+    """The choice of a fit: names of `FORMS`, the number of folds, and the share of the rows that each holds out."""
 
     forms: tuple[str, ...]
     folds: int
@@ -72,12 +72,12 @@ def read_preset(presets: object) -> Preset:
 def read_choice(
     form: object, held_out: object, preset: Preset, num_steps: int | str, hidden: tuple[int, ...], x: np.ndarray
 ) -> FormChoice:
-    """What settings and the training rows make of it; components are tried where columns are collinear.
+    """The forms that settings and training rows allow; components among them where columns are collinear.
 
-    Where there are as many columns as rows, or more, they are read in place of the columns, and come first: a net of two dozen
-    inputs is the simplest then, which others must be ahead of.
+    With at least as many columns as rows, components replace the columns and come first: a net of two dozen inputs is then
+    the simplest form, which others have to beat.
 
-    Whoever gives the number of steps gives the course of one fit: "auto" is the plain form then, and holds nothing out.
+    A given number of steps is that of a single fit: "auto" is then the plain form, and nothing is held out.
     """
     if not is_auto(form) and form not in FORMS:
         raise unknown_name("form", str(form), ("auto", *FORMS))
@@ -110,7 +110,7 @@ def check_stacking(stacking: object) -> None:
 
 
 def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:
-    """The same without "steps" where no threshold was found, if another form is left: it would be that form once more.
+    """The choice without "steps" where no threshold was found, if another form is left: it would be the same as that one.
 
     >>> of_table(FormChoice(("wide", "steps"), 1, 0.2), 0).forms
     ('wide',)

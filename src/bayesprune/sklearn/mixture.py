@@ -27,7 +27,7 @@ Values = dict[str, np.ndarray]
 
 
 class Member(NamedTuple):
-    """A network that was fitted and cut: what it reads, is, and has learned, and what it says of the table's columns."""
+    """A fitted and cut network: its inputs, its architecture, its parameters, and its importances of the table's columns."""
 
     columns: Columns
     network: network.NetworkRecipe

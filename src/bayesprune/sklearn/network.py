@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_object, check_positive, got, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_object, check_positive, got, unknown_name
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood, NegativeBinomial, Normal, Ordinal, StudentT, named
@@ -36,7 +36,7 @@ ROWS_OF_AN_INPUT = 10
 LEARNED_NOISE = Normal(noise_shape=2.0, noise_rate=0.2)
 DEGREES = 3.0  # of freedom: outliers pull little, and the noise still has a variance
 HEAVY_NOISE = StudentT(df=DEGREES, noise_shape=2.0, noise_rate=0.2)
-# By the exponential one of 220 new rows was foreseen at 597, and had 3: `trips` of benchmarks/tabular_real.md.
+# By the exponential one of 220 new rows was predicted at 597, and had 3: `trips` of benchmarks/tabular_real.md.
 COUNTS = NegativeBinomial(link="softplus")
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "elu": jax.nn.elu,
@@ -101,9 +101,8 @@ def read_activation(activation: object) -> str | Callable[[Any], Any]:
     """A known name, or a function."""
     if callable(activation):
         return activation
-    if activation not in ACTIVATIONS:
-        raise unknown_name("activation", str(activation), ACTIVATIONS, "Or give a JAX function.")
-    return activation
+    check_name("activation", name := str(activation), ACTIVATIONS, "Or give a JAX function.")
+    return name
 
 
 def log_inclusion(num_rows: int, num_inputs: int) -> float:
@@ -124,8 +123,7 @@ def log_inclusion(num_rows: int, num_inputs: int) -> float:
 def read_prior(prior: object, num_rows: int, num_inputs: int) -> Any:
     """The prior of a name, for so many rows and inputs; or a prior object."""
     if isinstance(prior, str):
-        if prior not in PRIORS:
-            raise unknown_name("prior", prior, PRIORS, "Or give an object of bayesprune.priors.")
+        check_name("prior", prior, PRIORS, "Or give an object of bayesprune.priors.")
         return PRIORS[prior](num_rows, num_inputs)
     if not (hasattr(prior, "model") and hasattr(prior, "guide")) or isinstance(prior, type):
         raise TypeError(f"prior must be one of {', '.join(PRIORS)}, or an object of bayesprune.priors; got {got(prior)}.")

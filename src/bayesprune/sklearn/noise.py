@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from bayesprune.infer import refit_concentration, refit_noise, rescale
+from bayesprune.infer import refit_noise
 from bayesprune.infer.predict import predict_draws
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.masked import of_observed
@@ -42,7 +42,7 @@ def settled(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     estimator = copy.copy(estimator)  # its parameters move on the way
     if refit_noise.learns_noise(estimator.bnn_, estimator.params_):
         _ascend(estimator, _noise, x, y)
-    if refit_concentration.learns_concentration(estimator.bnn_, estimator.params_):
+    if refit_noise.learns_concentration(estimator.bnn_, estimator.params_):
         _ascend(estimator, _concentration, x, y)
     return estimator.params_  # type: ignore[no-any-return]
 
@@ -50,14 +50,14 @@ def settled(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 def _ascend(estimator: Fitted, refit: Refit, x: np.ndarray, y: np.ndarray) -> None:
     """The noise given the weights, and the weights' scales given the noise, in turn."""
     means = np.maximum(np.asarray(y[refit_noise.present_in(estimator.bnn_, y)], np.float64), 1.0)
-    trained, ratio, before = estimator.params_, 1.0, rescale.information(estimator.params_, means)
+    trained, ratio, before = estimator.params_, 1.0, refit_noise.information(estimator.params_, means)
     for _ in range(PASSES):
         found = refit(estimator, x, y)
         estimator.params_ = estimator.params_ | found
-        if not before or not (now := rescale.information(found, means)) or abs(now / before - ratio) < SETTLED * ratio:
+        if not before or not (now := refit_noise.information(found, means)) or abs(now / before - ratio) < SETTLED * ratio:
             return
         ratio = now / before
-        estimator.params_ = jax.tree.map(np.asarray, rescale.rescaled(estimator.bnn_, trained, ratio)) | found
+        estimator.params_ = jax.tree.map(np.asarray, refit_noise.rescaled(estimator.bnn_, trained, ratio)) | found
 
 
 def _noise(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -80,4 +80,4 @@ def _concentration(estimator: Fitted, x: np.ndarray, y: np.ndarray) -> dict[str,
     means = np.asarray(drawn, np.float64).reshape((len(drawn), *y.shape))
     observed = refit_noise.present_in(estimator.bnn_, y)
     likelihood = of_observed(estimator.bnn_.likelihood)
-    return refit_concentration.concentration_of(likelihood, estimator.params_, means, y, observed)
+    return refit_noise.concentration_of(likelihood, estimator.params_, means, y, observed)

@@ -16,7 +16,6 @@ from bayesprune.core.numbers import without_mask
 from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_names, warn_of_strangers, zeros_and_ones
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
-    MOST,
     Kinds,
     check_frame,
     check_no_dates,
@@ -117,14 +116,17 @@ def is_encoded(X: Any) -> bool:
 def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
     """How such rows are read, and the numbers of these.
 
-    Of a column of texts each category of five rows or more is a column of zeros and ones, the rarer ones together one, as
-    are those that come later; a gap is a category. Two categories are one column, in which what comes later, a gap too, is
-    the mean. Of more than twenty such categories the mean target of each is read in their place, shrunk towards that of all,
-    of rows that are fitted by the others (cross-fitting); those of one or two rows have one mean together, or where they are
-    fewer than five rows that of all, as those have that come later. Gaps among numbers are filled by the median, and a
-    column of zeros and ones says where. A date, as such or written with the year first, is a number of days, and what of
-    month, weekday and hour varies (`dates.DateParts`), by the clock of the zone that its column has; later rows' moments are
-    read by the same one.
+    Numbers: gaps are filled by the median, and a column of zeros and ones says where they were.
+
+    Texts, a gap counting as a category:
+      - each category of five rows or more becomes a column of zeros and ones; rarer and later ones share one column;
+      - two categories become one column, in which a later one, a gap too, is the mean;
+      - a column of more than twenty categories of five rows becomes the mean target of each, shrunk towards that of all. In
+        the fit it is cross-fitted: of a row's category by other rows. Categories of one or two rows share one mean, or where
+        these are fewer than five rows, the mean of all; so do later ones.
+
+    Dates, as such or as texts with the year first: a number of days, and of month, weekday and hour those that vary
+    (`dates.DateParts`), by the clock of the column's time zone, for later rows too.
 
     ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
 
@@ -147,7 +149,7 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     if numbers:
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
     for place in kinds.texts:
-        many = np.ndim(y) == 1 and len(common_in(frame.iloc[:, place])) > MOST
+        many = np.ndim(y) == 1 and common_in(frame.iloc[:, place]).by_means
         parts.append((str(place), means(labels, seed) if many else zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)

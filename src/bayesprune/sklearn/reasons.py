@@ -107,7 +107,7 @@ class WithReasons:
 
 
 def background(rows: int) -> Int64[np.ndarray, " some"]:
-    """Rows that stand for all, spread over the whole table: it may be sorted.
+    """Some rows that represent all, spread over the whole table: it may be sorted.
 
     >>> background(63)[[0, 1, -2, -1]].tolist()
     [0, 2, 60, 62]

@@ -1,4 +1,4 @@
-"""Estimators in files that hold no code: skops', of scikit-learn's circle; a pickle runs what whoever wrote it put there."""
+"""Estimators in files of skops, which hold no code. A pickle may run code of its writer when it is loaded."""
 
 import importlib
 import io

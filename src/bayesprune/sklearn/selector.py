@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from bayesprune.core.checks import check_integer, check_level, unknown_name
+from bayesprune.core.checks import check_integer, check_level, check_name
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.tracing import check_process
 from bayesprune.data.tables.target import guess
@@ -109,8 +109,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianFeatureSelector":
         """Select among the columns of X (rows, features) for the targets y, labels or real; ``others`` are refused."""
         refuse_others(others)
-        if self.rule not in RULES:
-            raise unknown_name("rule", str(self.rule), RULES)
+        check_name("rule", self.rule, RULES)
         rule, level = self._rule()
         check_integer(self.copies, "copies")
         check_frame(X := of_polars(X))

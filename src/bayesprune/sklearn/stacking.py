@@ -11,7 +11,7 @@ REFERENCE = "yao2018stacking"
 
 
 def stacked(nats: dict[str, Float64[np.ndarray, " rows"]]) -> dict[str, float]:
-    """The weights of the mixture that foresees held-out rows best, the heaviest form first; those below .05 are left out.
+    """The weights of the mixture that predicts held-out rows best, the heaviest form first; those below .05 are left out.
 
       max_w sum_i log sum_f w_f p_f(y_i | x_i)  +  2 sum_f log w_f,     sum_f w_f = 1                       (21.32)
 

@@ -47,9 +47,9 @@ def temperature_of(draws: Float[np.ndarray, "networks rows classes"], labels: In
 
 
 def cool(bnn: BNN, params: dict[str, Any], temperature: float) -> dict[str, Any]:
-    """The parameters of a network of which the logits are those of ``params``, divided by T: what its last layers add up.
+    """The parameters with all weights of the last layers divided by T, and so the logits.
 
-    So that the network itself, compacted, exported or predicted with as it stands, has the calibrated probabilities.
+    The network itself then has the calibrated probabilities, also when it is compacted or exported.
     """
     nodes: dict[str, Any] = bnn.posterior(params)
     last = {str(spec.path): nodes[str(spec.path)] for spec in bnn.layout if spec.path.is_last}

@@ -16,7 +16,7 @@ THIRDS = (1, 2)  # of the rows, each held out once
 
 
 def fit_seeded(estimator: SparseNetwork, rng_key: jax.Array, x: np.ndarray, y: np.ndarray) -> SparseNetwork:
-    """A fitted clone, with the seed that a key stands for.
+    """A fitted clone, with the seed of a key.
 
     Under "auto", the prior for prediction, every second weight is there a priori, and of an input some weight nearly always:
     to select, the sparse prior is taken in its place. Annealing is for prediction too, as it keeps weights that share an

@@ -1,4 +1,4 @@
-"""How much each column is worth to what predicts best, a lasso or a network: what inputs and their copies are compared by."""
+"""Importances of columns in the better of two models, lasso or network: by these, inputs are compared with their copies."""
 
 import warnings
 import zlib
@@ -21,7 +21,7 @@ FOLDS = 5  # of the lasso's own choice of its penalty
 
 
 class Worth(NamedTuple):
-    """``fitted``: what was looked at; ``importances``: (columns,), not negative."""
+    """``fitted``: the model; ``importances``: (columns,), not negative."""
 
     fitted: Any
     importances: np.ndarray
@@ -32,7 +32,7 @@ def of_columns(rng_key: jax.Array, candidates: Sequence[SparseNetwork], x: np.nd
 
       Z_j = E |f(x) - f(x with column j of another row)|²
 
-    Of several candidates the last, a network, is fitted to two thirds of the rows; where a lasso foresees the other third
+    Of several candidates the last, a network, is fitted to two thirds of the rows; where a lasso predicts the other third
     better, it is looked at in its place. A single candidate is taken as it is. Nothing here knows which columns are copies,
     so that swapping a column with its copy swaps their importances and changes nothing else.
     """
@@ -74,7 +74,7 @@ def by_permutation(predict: Callable[[np.ndarray], np.ndarray], x: np.ndarray, o
 
 
 class _Numbers:
-    """What is to be foreseen as numbers, ``targets`` (rows, outputs): of labels, 1 for the class and 0 for the others.
+    """What is to be predicted as numbers, ``targets`` (rows, outputs): of labels, 1 for the class and 0 for the others.
 
     Several outputs are in units of their deviations, ``unit``.
     """

@@ -1,4 +1,4 @@
-"""The one graph of a network: read once from its jaxpr, asked by everything that needs to know what feeds what."""
+"""The graph of a network, read once from its jaxpr: everything that needs to know what feeds what uses it."""
 
 from bayesprune.structure.costs import check_settled, flops_of_entries, flops_of_units, multiply_adds
 from bayesprune.structure.graph import Graph, Role, Terms

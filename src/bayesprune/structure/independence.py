@@ -6,11 +6,10 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Literal
 
-from bayesprune.structure.counted import folded
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called, scan_parts
 from bayesprune.structure.numbered import TOLD_APART, Never, Own, wide
 from bayesprune.structure.ops import record_of
-from bayesprune.structure.row_states import Mixed, RowAxis, State, axis_of, constant, numbered
+from bayesprune.structure.row_states import Mixed, RowAxis, State, axis_of, constant, folded, numbered
 
 ANOTHER = "the program, which is another for another number of rows"
 BY_PARTS = f"{ANOTHER}, perhaps a loop over some of them at a time (of jax.lax.map(..., batch_size=...): leave batch_size out)"

@@ -18,8 +18,8 @@ _LOOKS = ("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "eq")
 
 
 class Bounds(NamedTuple):
-    """Of one array of x, by entry of a row: the least and the largest number that is a place in every table that is asked for
-    it, -inf and inf where none is; ``tables``: what these are called, by entry."""
+    """Of one array of x, by entry of a row: the least and the largest number that every table looked up with it has, -inf and
+    inf where there is no table; ``tables``: their names, by entry."""
 
     low: np.ndarray
     high: np.ndarray

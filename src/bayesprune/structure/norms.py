@@ -1,8 +1,9 @@
 """Which weights belong to a normalisation: those that scale or shift an activation right after it was divided by its size.
 
-Nobody's name is asked. A value comes to be the inverse of a standard deviation by a square root; what is multiplied by it is
-normal; a weight that multiplies that is a scale, one that is added a shift, one that bounds it a threshold. A scale may also
-meet the inverse first (batch norms), or the activation before the inverse does (filter response norms).
+They are found by their arithmetic, not by names. A square root makes a value the (inverse) standard deviation; what is
+multiplied by the inverse is normalised. A weight that multiplies the result is a scale, one that is added a shift, one that
+bounds it a threshold. A scale may also multiply the inverse first (batch norms), or the activation before it meets the inverse
+(filter response norms).
 """
 
 from dataclasses import replace

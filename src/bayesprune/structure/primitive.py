@@ -29,7 +29,7 @@ class Walk(Protocol):
 
 @dataclass(frozen=True)
 class Primitive:
-    """An operation of JAX. What its record does not say is not followed: it is kept whole, or refused, by who asks.
+    """An operation of JAX. What its record does not say is not followed: such arrays are kept whole, or refused.
 
     ``terms``: (params, numbers) -> of an operation entry by entry, the products of operands of which it is a sum as far as
     zeros go: what must be nonzero so that the result may be. An empty product is a constant that is always there.

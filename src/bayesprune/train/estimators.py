@@ -9,7 +9,7 @@ import jax
 from numpyro.infer import ELBO, TraceEnum_ELBO
 
 from bayesprune.core import same
-from bayesprune.core.checks import check_integer, got, unknown_name
+from bayesprune.core.checks import check_integer, check_name, got
 from bayesprune.core.types import PyTree
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.local import LocalELBO
@@ -36,8 +36,7 @@ def make_elbo(estimator: str | ELBO | Any, num_particles: int) -> ELBO:
         "local": LocalELBO,
         "local_where_exact": functools.partial(LocalELBO, shared="draw"),
     }
-    if estimator not in known:
-        raise unknown_name("estimator", estimator, known)
+    check_name("estimator", estimator, known)
     made = known[estimator](num_particles=num_particles)
     return same.first(made, _key(made))
 

@@ -23,7 +23,7 @@ class InterruptedFit(KeyboardInterrupt):
 
 
 class Interruption:
-    """Within it, the first signal that the fit listens to is remembered, ``asked``; a second one does what it did before.
+    """Within it, the first signal that the fit handles is remembered, see ``asked``; a second one does what it did before.
 
     With a ``folder``, where the state is saved before `end` is raised, these are SIGINT and SIGTERM. ``returns``: SIGINT ends
     the fit with what there is in place of an exception. Without either SIGINT raises at once, as Python does, and is

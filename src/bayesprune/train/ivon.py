@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import optax
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import check_key, check_number, check_positive, got
+from bayesprune.core.checks import check_key, check_number, check_positive, check_within, got
 from bayesprune.core.given import RandomKey
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import ivon as formula
+from bayesprune.model.transforms.noise import normal_like
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.train.keep_zeros import KeepZerosState, where_alive
-from bayesprune.train.noise import normal_like
 
 REFERENCE = "shen2024variational"
 
@@ -152,8 +152,7 @@ def check_settings(learning_rate: Any, h0: ArrayLike, clip: ArrayLike | None, **
         check_positive(learning_rate, "learning_rate")
     check_positive(h0, "h0")
     for name, share in shares.items():
-        if not isinstance(share, jax.core.Tracer) and not 0.0 <= share < 1.0:  # of `optax.inject_hyperparams`
-            raise ValueError(f"{name} must lie in [0, 1), got {share!r}: it is the share of the old mean.")
+        check_within(share, name, "[0, 1)", "it is the share of the old mean")
     if clip is not None:
         check_positive(clip, "clip")
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import optax
 
-from bayesprune.core.checks import check_not_negative, check_positive, unknown_name
+from bayesprune.core.checks import check_name, check_not_negative, check_positive
 from bayesprune.core.types import PyTree
 from bayesprune.posteriors.params import kind_of
 from bayesprune.train.kernels.sghmc_spl import SGHMCSPL
@@ -36,8 +36,7 @@ def make_optimizer(name: str, rate: Rate, weight_decay: float = 0.0, unit: float
     >>> print(optax.apply_updates(params, sgd.update(grads, sgd.init(params), params)[0])["w_auto_loc"])
     1.8
     """
-    if name not in NAMES:
-        raise unknown_name("optimizer", name, NAMES)
+    check_name("optimizer", name, NAMES)
     check_not_negative(weight_decay, "weight_decay")
     if not callable(rate):
         check_positive(rate, "learning_rate")

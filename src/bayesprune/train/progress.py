@@ -11,7 +11,7 @@ from bayesprune.report.health import Health
 
 
 class Progress:
-    """What a training loop tells about its progress, as a context manager; by itself nothing, and it waits for no device."""
+    """The progress of a training loop, as a context manager. This one shows nothing, and waits for no device."""
 
     def advance(
         self,
@@ -20,13 +20,13 @@ class Progress:
         density: SupportsFloat | None = None,
         connected: SupportsFloat | None = None,
     ) -> None:
-        """Count ``num_steps`` more; here, above all, do not read what is given."""
+        """Count ``num_steps`` more. Does not read its arguments here, which would wait for the device."""
 
     def judge(self, diagnose: Callable[[], Health]) -> None:
-        """The fit is over, and ``diagnose`` says whether it is well; here nobody asks."""
+        """Called at the end of the fit; ``diagnose`` computes its health. Does nothing here."""
 
     def close(self) -> None:
-        """There is nothing more to say."""
+        """End the output."""
 
     def __enter__(self) -> "Progress":
         return self
@@ -72,7 +72,7 @@ class ProgressBar(Progress):
         self._bar.set_postfix(self._shown | {"health": f"{found}: see fit.diagnose()" if found else "well"}, refresh=False)
 
     def close(self) -> None:
-        """Draw the bar a last time and leave it standing. Closing twice is allowed."""
+        """Draw the bar a last time and leave it there. Closing twice is allowed."""
         self._bar.refresh()
         self._bar.close()
 

@@ -104,13 +104,13 @@ def redraw(recipe: Recipe, sites: Sites, example: Example, carry: Carry, mask: M
     ``mask``: whole arrays, as the storage of every sampler keeps them.
     """
     program, params = recipe.program, sites.constrain(carry.params)
-    standing = {name: value for name, value in values_of(program.guide, params).items() if name not in mask}
+    alive = {name: value for name, value in values_of(program.guide, params).items() if name not in mask}
     # The prior looks at no data: rows of zeros, whose way through the network the compiler drops.
     rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), example.abstract(1))
     copies = {
         name: dict(value) if isinstance(value, dict) else value for name, value in carry.mutable.items()
     }  # programs update them in place
-    model = substitute(seeded(program.model, stream(carry.step_key, OfAStep.REDRAWING)), data=standing | copies)
+    model = substitute(seeded(program.model, stream(carry.step_key, OfAStep.REDRAWING)), data=alive | copies)
     drawn = trace(model).get_trace(rows.x, rows.y)
     fresh = {
         name: jnp.where(mask[site], params[name], drawn[site]["value"].astype(params[name].dtype))

@@ -14,7 +14,7 @@ from bayesprune.train.fingerprint import STEPS, TRACED, of_traces
 from bayesprune.train.history import Record
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.shrinking import as_single, as_slices, single_written
-from bayesprune.train.state import Standing
+from bayesprune.train.state import FitState
 
 _BY_CODE = (
     "No setting with a name differs: the code of the network or of a function is another one, or a number that it reads from "
@@ -37,10 +37,10 @@ class NoCheckpoints:
     def of_traces(self, traces: Callable[[], tuple[Any, Any]]) -> "NoCheckpoints":
         return self
 
-    def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
-        return standing, record
+    def resume(self, state: FitState, record: Record) -> tuple[FitState, Record]:
+        return state, record
 
-    def save(self, step: int, standing: Standing, record: Record) -> None:
+    def save(self, step: int, state: FitState, record: Record) -> None:
         return None
 
 
@@ -77,31 +77,31 @@ class FitCheckpoints:
             )
         return said[0]
 
-    def resume(self, standing: Standing, record: Record) -> tuple[Standing, Record]:
+    def resume(self, state: FitState, record: Record) -> tuple[FitState, Record]:
         step = self.latest()
         if step is None:
-            return standing, record
+            return state, record
         metadata = self.checkpoints.metadata(step)
-        now = (standing.carry, standing.sparse)
+        now = (state.carry, state.sparse)
         best = now if metadata.get("has_best") else None
         (carry, sparse, losses, best), _ = self.checkpoints.restore(step, (*now, np.zeros((step,), record.losses.dtype), best))
         record = Record(record.losses, metadata["history"], metadata["stopped"], metadata.get("halted", False))
         record.add_losses(0, losses)
-        planned = metadata.get("planned", standing.planned)
+        planned = metadata.get("planned", state.planned)
         slices = as_slices(metadata.get("slices", ()))
         sizes = {site: tuple(alive.shape) for site, alive in sparse.mask.items()}
         single = as_single(metadata.get("single", ()), slices, sizes)
-        return Standing(carry, sparse, best, planned, self._reading(metadata), slices, single), record
+        return FitState(carry, sparse, best, planned, self._reading(metadata), slices, single), record
 
-    def save(self, step: int, standing: Standing, record: Record) -> None:
+    def save(self, step: int, state: FitState, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
         metadata["halted"] = record.halted
-        metadata |= {"has_best": standing.best is not None, "planned": standing.planned}
-        metadata |= {"slices": standing.slices} if standing.slices else {}
-        metadata |= {"single": single_written(standing.single)} if standing.single else {}
-        metadata |= {"readings": self.processes.broadcast(standing.reading)}
-        state = self.processes.own((standing.carry, standing.sparse, record.losses[:step], standing.best))
-        self.processes.once(lambda: self.checkpoints.save(step, state, metadata))
+        metadata |= {"has_best": state.best is not None, "planned": state.planned}
+        metadata |= {"slices": state.slices} if state.slices else {}
+        metadata |= {"single": single_written(state.single)} if state.single else {}
+        metadata |= {"readings": self.processes.broadcast(state.reading)}
+        saved = self.processes.own((state.carry, state.sparse, record.losses[:step], state.best))
+        self.processes.once(lambda: self.checkpoints.save(step, saved, metadata))
 
     def _reading(self, metadata: dict[str, Any]) -> Any:
         """Where this process's reading of the data stood."""

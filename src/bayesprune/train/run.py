@@ -23,7 +23,7 @@ from bayesprune.train.resume import open_checkpoints
 from bayesprune.train.shrinking import shrinking_of
 from bayesprune.train.sites import sites_of
 from bayesprune.train.start import Given, start
-from bayesprune.train.state import Recipe, Standing
+from bayesprune.train.state import FitState, Recipe
 from bayesprune.train.training import Periods, Training
 from bayesprune.train.watch import Watchers
 
@@ -65,8 +65,8 @@ def run(
     )
     ahead, keep = needs_of(recipe.sparsifier).gradient.num_draws, checkpoint is not None
     with checkpoints.alone():
-        standing, record = checkpoints.resume(Standing(carry, sparse, planned=num_steps), Record.empty(num_steps))
-        now = Now(int(standing.carry.step), int(standing.carry.begun), standing.reading)
+        state, record = checkpoints.resume(FitState(carry, sparse, planned=num_steps), Record.empty(num_steps))
+        now = Now(int(state.carry.step), int(state.carry.begun), state.reading)
         with (
             data.open(rng_key, now, num_steps, ahead, keep) as feed,
             make_progress(num_steps, progress if not processes.index else False, initial=now.step) as bar,
@@ -79,6 +79,6 @@ def run(
                 recipe.program, loop, feed, periods, checkpoints, bar, watch, interruption, known, paths, law, shrinking,
                 processes,
             )  # fmt: skip
-            fit = training.run(standing, record)
+            fit = training.run(state, record)
             bar.judge(fit.diagnose)
             return fit

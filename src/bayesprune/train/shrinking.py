@@ -19,7 +19,7 @@ from bayesprune.model.transforms.parts import UnfitError
 from bayesprune.train.history import Record
 from bayesprune.train.short_loop import compile_short, short_recipe
 from bayesprune.train.sites import Example, sites_of
-from bayesprune.train.state import Compiled, Recipe, Standing
+from bayesprune.train.state import Compiled, FitState, Recipe
 from bayesprune.train.unshrunk import traced, why_not
 
 # Each new size has at most this share of the cost of a step of the one before, so that there are at most log2 of the shrinkage.
@@ -36,10 +36,10 @@ WORTH = 1e9
 class WholeArrays:
     """Never shrinks."""
 
-    def settle(self, step: int, standing: Standing, record: Record) -> Standing:
-        return standing
+    def settle(self, step: int, state: FitState, record: Record) -> FitState:
+        return state
 
-    def run(self, loop: Compiled, standing: Standing) -> Callable[..., Any]:
+    def run(self, loop: Compiled, state: FitState) -> Callable[..., Any]:
         return loop.run
 
 
@@ -55,16 +55,16 @@ class Shrinking:
     num_steps: int
     worth: float = 0.0
 
-    def settle(self, step: int, standing: Standing, record: Record) -> Standing:
+    def settle(self, step: int, state: FitState, record: Record) -> FitState:
         """The state with the slices, and single entries, that the steps after ``step`` are done on.
 
         How many numbers are held is recorded. A mask with living weights outside of what is there, as a sparsifier of one's own
         may make it, gets new ones.
         """
-        program, now = self._program, (standing.slices, standing.single)
-        mask = _arrays(standing.sparse.mask)
+        program, now = self._program, (state.slices, state.single)
+        mask = _arrays(state.sparse.mask)
         if not mask:
-            return standing
+            return state
         slices = slices_in_use(program, mask)
         wanted = (slices, single_entries(mask, slices))
         covered = _covered(*now, mask)
@@ -72,12 +72,12 @@ class Shrinking:
             before, after = self._cost(*now), self._cost(*wanted)
             saved = (before - after) * float(self.num_steps - step)
             if wanted == now or after > SHARE * before or saved < self.worth:
-                return standing
+                return state
         wanted = self._fitting(step, wanted, now if covered else ((), ()))
         if wanted == now:
-            return standing
+            return state
         record.add_size(step, numbers_in(program, *wanted))
-        return standing._replace(slices=wanted[0], single=wanted[1])
+        return state._replace(slices=wanted[0], single=wanted[1])
 
     def _cost(self, slices: Slices, single: Single) -> float:
         """Of a step, in numbers: those that are held, and in their measure those that products see."""
@@ -97,9 +97,9 @@ class Shrinking:
         warnings.warn(f"step {step}: the program is not shrunk further: {said}", UserWarning, stacklevel=3)
         return other
 
-    def run(self, loop: Compiled, standing: Standing) -> Callable[..., Any]:
+    def run(self, loop: Compiled, state: FitState) -> Callable[..., Any]:
         """The steps on what is there, compiled where that is new."""
-        slices, single = standing.slices, standing.single
+        slices, single = state.slices, state.single
         return compile_short(self.recipe, self.example, slices, single) if slices or single else loop.run
 
     @property

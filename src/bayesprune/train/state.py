@@ -104,7 +104,7 @@ class Compiled(NamedTuple):
     storage: Storage
 
 
-class Standing(NamedTuple):
+class FitState(NamedTuple):
     """``carry``, ``sparse``: the state of now; ``best``: a copy of that of the best evaluation, where it is to be returned.
 
     ``planned``: steps that the training was first planned to have, of which schedules take their share. ``reading``: where the

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.checks import check_integer, check_name
 from bayesprune.report.directions import direction_of, merit
 
 RESTORE = ("last", "best")
@@ -45,8 +45,7 @@ class EarlyStop:
 
     def __post_init__(self) -> None:
         check_integer(self.patience, "patience")
-        if self.restore not in RESTORE:
-            raise unknown_name("restore", self.restore, RESTORE)
+        check_name("restore", self.restore, RESTORE)
         direction_of(self.metric, self.direction)
 
     def __call__(self, history: dict[str, list[Any]]) -> bool:

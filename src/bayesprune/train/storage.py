@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import masks
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.types import Sparsifier
 from bayesprune.posteriors.params import stems
 from bayesprune.prune.keep_all import KeepAll
@@ -143,8 +143,7 @@ def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Sto
 
     Raises `ValueError` for an unknown name, and for "active" where there is no mask or its counts would change.
     """
-    if name not in STORAGES:
-        raise unknown_name("storage", name, STORAGES)
+    check_name("storage", name, STORAGES)
     if name != "active":  # the others have whole arrays between steps; `train.shrinking` knows what they do with them
         return MASKED
     if not mask:

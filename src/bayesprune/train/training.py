@@ -24,7 +24,7 @@ from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import FitResult, Moment
 from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
-from bayesprune.train.state import CHUNK, Carry, Compiled, Standing
+from bayesprune.train.state import CHUNK, Carry, Compiled, FitState
 from bayesprune.train.watch import Watchers
 
 # What a period is of, by the arguments of `fit_svi`.
@@ -110,36 +110,36 @@ class Training:
     shrinking: Shrinking | WholeArrays = WHOLE
     processes: Alone | Together = ALONE
 
-    def run(self, standing: Standing, record: Record) -> FitResult:
+    def run(self, state: FitState, record: Record) -> FitResult:
         """Train to the end, or until the early stop, or a callback."""
-        step, pace = int(standing.carry.step), 16
+        step, pace = int(state.carry.step), 16
         if record.halted:
             # Of a callback that has no memory the answer is the same; without it, the fit goes on as if it had never been.
-            record.halted = self._show(step, standing, record)
-        standing = self.shrinking.settle(step, standing, record)
+            record.halted = self._show(step, state, record)
+        state = self.shrinking.settle(step, state, record)
         with self.interruption as interruption:
-            begun = broken(self._state(standing.carry))  # an optimiser's best loss so far may begin at infinity
+            begun = broken(self._state(state.carry))  # an optimiser's best loss so far may begin at infinity
             while step < self.periods.num_steps and not record.over:
                 # Only where training goes on: what was evaluated last is what is returned.
-                standing = self._prune(step, standing, record)
+                state = self._prune(step, state, record)
                 pause = self.periods.next_stop(step)
                 while step < pause:
-                    carry, taken, seconds = self._chunk(standing, record, min(pace, pause - step), begun)
-                    step, standing = step + taken, standing._replace(carry=carry)
+                    carry, taken, seconds = self._chunk(state, record, min(pace, pause - step), begun)
+                    step, state = step + taken, state._replace(carry=carry)
                     # About one chunk a second, so that the bar moves; how steps are cut into chunks changes no bit.
                     pace = max(1, min(CHUNK, int(taken / max(seconds, 1e-3))))
                     pace, asked = self._agreed(pace, interruption)
                     if step < pause and asked:
                         break
                 else:
-                    standing = self._pause(step, standing, record)
+                    state = self._pause(step, state, record)
                     _, asked = self._agreed(pace, interruption)
                 if asked:
                     if self.periods.checkpoint_every:
-                        self._save(step, standing, record)
+                        self._save(step, state, record)
                     interruption.end(step, self.periods.num_steps)
                     record.interrupted = step < self.periods.num_steps
-        return self._result(step, standing, record)
+        return self._result(step, state, record)
 
     def _agreed(self, pace: int, interruption: Interruption) -> tuple[int, bool]:
         """The steps of the next chunk, and whether to end: what the processes saw of clocks and signals differs."""
@@ -147,23 +147,23 @@ class Training:
         interruption.hear(max(signum for _, signum in said))
         return said[0][0], any(signum for _, signum in said)
 
-    def _result(self, step: int, standing: Standing, record: Record) -> FitResult:
-        carry, sparse = (standing.carry, standing.sparse) if standing.best is None else standing.best
-        state = SVIState((carry.begun + carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
+    def _result(self, step: int, state: FitState, record: Record) -> FitResult:
+        carry, sparse = (state.carry, state.sparse) if state.best is None else state.best
+        svi_state = SVIState((carry.begun + carry.step, (carry.params, carry.opt_state)), carry.mutable or None, carry.rng_key)
         params, mask = self._params(carry, sparse.mask)
-        state = self.processes.own(state)
+        svi_state = self.processes.own(svi_state)
         history = record.arrays() | {"returned/step": np.asarray([int(carry.step)])} | record.ended(step)
         history |= {LAW: np.frombuffer(self.law.encode(), np.uint8)}
-        return FitResult(params, state, record.losses[:step], mask, history)
+        return FitResult(params, svi_state, record.losses[:step], mask, history)
 
-    def _chunk(self, standing: Standing, record: Record, num_steps: int, begun: frozenset[str]) -> tuple[Carry, int, float]:
-        carry, sparse = standing.carry, standing.sparse
+    def _chunk(self, state: FitState, record: Record, num_steps: int, begun: frozenset[str]) -> tuple[Carry, int, float]:
+        carry, sparse = state.carry, state.sparse
         step, begin = int(carry.step), time.perf_counter()
         # `run` takes its argument's memory over; a copy of the parameters, as a fit returns them, stays behind for the
         # day the loss is not finite.
         finite = jax.tree.map(jnp.copy, carry._replace(params=self.loop.evaluated(carry), opt_state=()))
         data, room = self.feed.block(step)
-        run = self.shrinking.run(self.loop, standing)
+        run = self.shrinking.run(self.loop, state)
         carry, losses, done = run(carry, data, sparse.mask, send(min(num_steps, room), np.int32))
         record.add_losses(step, np.asarray(losses)[: int(done)])  # on the device each length would be a program of its own
         loss = float(record.losses[step + int(done) - 1])
@@ -175,17 +175,17 @@ class Training:
         self.bar.advance(int(done), loss=loss, density=self._density(sparse.mask), connected=_connected(record))
         return carry, int(done), time.perf_counter() - begin
 
-    def _prune(self, step: int, standing: Standing, record: Record) -> Standing:
+    def _prune(self, step: int, state: FitState, record: Record) -> FitState:
         """The pruning that is due before the next step, unless it was done before a checkpoint from which the fit goes on."""
         if not self.periods.acts_at(step) or record.pruned_at(step):
-            return standing
-        old, planned = standing.sparse.mask, send(standing.planned, np.int32)
-        carry = self.loop.redraw(standing.carry, old)
-        sparse, info = self.loop.prune(carry, self.feed.ahead(step), standing.sparse, self.known, planned)
-        sparse, info = self._settle(step, standing.sparse, sparse, info)
+            return state
+        old, planned = state.sparse.mask, send(state.planned, np.int32)
+        carry = self.loop.redraw(state.carry, old)
+        sparse, info = self.loop.prune(carry, self.feed.ahead(step), state.sparse, self.known, planned)
+        sparse, info = self._settle(step, state.sparse, sparse, info)
         record.add_info(step, info)
         carry = self.loop.weigh(self.loop.renew(carry, old, sparse.mask, self.known), sparse)
-        return self.shrinking.settle(step, standing._replace(carry=carry, sparse=sparse), record)
+        return self.shrinking.settle(step, state._replace(carry=carry, sparse=sparse), record)
 
     def _settle(self, step: int, old: SparseState, new: SparseState, info: Info) -> tuple[SparseState, Any]:
         """The act as it is by the network's paths; masks as the storage keeps them."""
@@ -196,32 +196,32 @@ class Training:
         # Of positions, which have nothing to trim, there is only the way back.
         return new._replace(mask=old.mask if settled.mask is before.mask else settled.mask), info
 
-    def _pause(self, step: int, standing: Standing, record: Record) -> Standing:
-        carry, sparse = standing.carry, standing.sparse
+    def _pause(self, step: int, state: FitState, record: Record) -> FitState:
+        carry, sparse = state.carry, state.sparse
         if self.periods.due("eval_every", step):
             key = carry.step_key
             params, mask = self._params(carry, sparse.mask)
             if self.watch.see(key, self.program, params, mask, step, record):
                 # A copy: the loop takes over the memory of the state that it goes on from.
-                standing = standing._replace(best=(jax.tree.map(jnp.copy, carry), sparse))
+                state = state._replace(best=(jax.tree.map(jnp.copy, carry), sparse))
         # Before the checkpoint: a run that is killed in between shows its callbacks the step again, rather than never.
-        record.halted = self._show(step, standing, record)
+        record.halted = self._show(step, state, record)
         last = step == self.periods.num_steps or record.over
         if self.periods.due("checkpoint_every", step) or (self.periods.checkpoint_every and last):
-            self._save(step, standing, record)
-        return standing
+            self._save(step, state, record)
+        return state
 
-    def _save(self, step: int, standing: Standing, record: Record) -> None:
+    def _save(self, step: int, state: FitState, record: Record) -> None:
         try:
-            self.checkpoints.save(step, standing._replace(reading=self.feed.state(step)), record)
+            self.checkpoints.save(step, state._replace(reading=self.feed.state(step)), record)
         except OSError as error:
             if self.processes.count > 1:  # the others would wait for this one's part of the result
                 raise
-            raise UnsavedError(error.errno, error.strerror or str(error), self._result(step, standing, record)) from error
+            raise UnsavedError(error.errno, error.strerror or str(error), self._result(step, state, record)) from error
 
-    def _show(self, step: int, standing: Standing, record: Record) -> bool:
-        """Show the moment to who watches; whether a callback asks for the end."""
-        carry, sparse = standing.carry, standing.sparse
+    def _show(self, step: int, state: FitState, record: Record) -> bool:
+        """Call the callbacks; whether one of them ends the fit."""
+        carry, sparse = state.carry, state.sparse
         now: Callable[[], tuple[dict[str, Any], dict[str, Any]]] = functools.partial(self._params, carry, sparse.mask)
         due = self.periods.shows(step, record.stopped)
         if self.processes.count > 1 and self.watch.looks(due):

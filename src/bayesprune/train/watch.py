@@ -1,4 +1,4 @@
-"""Who watches a fit between its steps: an evaluation on held-out data, the stop that it may cause, callbacks."""
+"""What runs between the steps of a fit: evaluation on held-out data, early stopping, callbacks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -46,7 +46,7 @@ class Watchers(NamedTuple):
         return bool(self.processes.once(lambda: any([asks_to_stop(callback(moment)) for callback in self.callbacks])))
 
     def looks(self, due: bool) -> bool:
-        """Whether `show` has somebody to show it to."""
+        """Whether `show` would call anything."""
         return bool(self.keepers or (due and self.callbacks))
 
     def decisive(self) -> dict[str, Any]:

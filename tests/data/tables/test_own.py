@@ -55,7 +55,7 @@ def test_a_new_file_is_read_by_what_was_found(csv: Path, tmp_path: Path) -> None
     part = again.dataset(new)
     np.testing.assert_allclose(part.x, whole.x[:5], rtol=1e-6)
     np.testing.assert_array_equal(part.y, whole.y[:5])
-    for lacking, told in (("size", "lacks size, which the network was trained on"), ("kind", "lacks kind, the target")):
+    for lacking, told in (("size", f"lacks size, which {csv.name} had"), ("kind", "lacks kind, the target")):
         frame.drop(columns=lacking).to_csv(new, index=False)
         with pytest.raises(ValueError, match=told):
             again.dataset(new)

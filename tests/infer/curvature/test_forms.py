@@ -10,8 +10,7 @@ from tests.infer import programs
 import bayesprune as bp
 from bayesprune.infer.curvature.directions import log_density, root_of_negative_hessian
 from bayesprune.infer.curvature.gaussians import Asked, of_diagonal
-from bayesprune.infer.curvature.hessian import hessian
-from bayesprune.infer.curvature.once import FORMS
+from bayesprune.infer.curvature.once import FORMS, hessian
 from bayesprune.infer.curvature.over_rows import Trained
 from bayesprune.infer.curvature.prior_precision import PrecisionGroups, by_evidence
 

@@ -11,8 +11,8 @@ from flax import linen
 from jax import lax
 
 import bayesprune as bp
+from bayesprune.model.short_program import of_short_arrays
 from bayesprune.model.transforms.parts import UnfitError
-from bayesprune.model.transforms.short_arrays import of_short_arrays
 
 
 class Convolutions(linen.Module):

@@ -14,9 +14,9 @@ from blackjax.util import generate_gaussian_noise
 
 import bayesprune as bp
 from bayesprune.formulas import sghmc_spl as formula
+from bayesprune.model.transforms.noise import normal_like
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels import sghmc, sghmc_spl, sgld
-from bayesprune.train.noise import normal_like
 
 START = {"a": jnp.array([1.0, -2.0]), "b": jnp.array([[0.5]])}
 GRADIENT = {"a": jnp.array([3.0, 0.5]), "b": jnp.array([[-1.0]])}

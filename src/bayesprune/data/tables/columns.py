@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name, unknown_name
 from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.reading import NAMELESS, floats, is_number
@@ -50,8 +50,7 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
     if features and drop:
         raise ValueError("features and drop are both given: name the columns to take, or those to leave out.")
     for name in (*features, *drop):
-        if name not in names:
-            raise unknown_name("column", name, names)
+        check_name("column", name, names)
     for name, given in (("features", features), ("drop", drop)):
         if target in given:
             raise ValueError(f"{name} holds the target, {target!r}: leave it out.")

@@ -1,9 +1,12 @@
 """Files of named columns, read by pandas; it comes with the extra ``cli``."""
 
+import contextlib
+import csv
 import importlib
 import io
+import itertools
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.files import DamagedFileError, reading
-from bayesprune.data.tables.header import check_names_differ, header_of
 
 TEXTS, PARQUET, ARRAYS = (".csv", ".tsv"), (".parquet",), (".npz",)
+SHOWN = 8  # names in a line
 NAMELESS = "Unnamed: "  # what pandas calls a column without a name begins so
 
 
@@ -51,6 +54,32 @@ def read_frame(path: Path, text: Collection[str] = ()) -> Any:
     if not len(frame):
         raise ValueError(f"{path} has no rows, only names.")
     return frame
+
+
+def read_again(path: Path, file: str, text: Collection[str]) -> Any:
+    """`read_frame` of new rows for what was trained on the table ``file``; arrays have no names of columns, and are refused."""
+    check_kind(path)
+    if path.suffix.lower() in ARRAYS:
+        raise ValueError(f"{path} has no names of columns, and training was on those of {file}: give a table.")
+    return read_frame(path, text)
+
+
+def take_columns(frame: Any, names: Sequence[str], where: str, file: str, remedy: str) -> Any:
+    """The columns of a frame by name, in this order; `ValueError` names those that ``file`` had and it has not."""
+    if lacking := [name for name in names if name not in frame.columns]:
+        has = listed(list(frame.columns))
+        raise ValueError(f"{where} lacks {listed(lacking)}, which {file} had, and has {has}: {remedy}.")
+    return frame[list(names)]
+
+
+def listed(names: Sequence[str], most: int = SHOWN) -> str:
+    """The first names, and how many more there are.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _of_text(pandas: ModuleType, path: Path, separator: str, alone: bool, kinds: dict[str, type]) -> Any:
@@ -145,3 +174,49 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+SEPARATORS = ",;\t"
+FIRST = 50  # lines that a separator is judged by
+
+
+def header_of(path: Path) -> tuple[str, list[str]]:
+    """What separates the values of a file, and the names of its columns as its first line has them.
+
+    It is what cuts most of the first lines into as many values as there are names, two or more; of those that do so alike what
+    makes the most. A .tsv file with a tab in its first line is cut by tabs. Without any of them the file has one column.
+    """
+    lines = {separator: _first_lines(path, separator) for separator in SEPARATORS}
+    cuts = {separator: (_agreeing(found), len(found[0])) for separator, found in lines.items() if found and len(found[0]) > 1}
+    separator = max(cuts, key=lambda one: cuts[one], default=",")
+    if path.suffix.lower() == ".tsv" and ("\t" in cuts or not cuts or not cuts[separator][0]):
+        separator = "\t"
+    return separator, lines[separator][0] if lines[separator] else []
+
+
+def check_names_differ(names: Sequence[str], path: Path) -> None:
+    """Refuse a name that several columns have: which of them is meant nobody can say.
+
+    >>> check_names_differ(["a", "", "b", "", "a"], Path("my.csv"))
+    Traceback (most recent call last):
+    ...
+    bayesprune.core.files.DamagedFileError: several columns of my.csv have the name 'a': rename them, or leave out all but one.
+    """
+    if twice := [name for name in names if name and names.count(name) > 1]:
+        raise DamagedFileError(f"several columns of {path} have the name {twice[0]!r}: rename them, or leave out all but one.")
+
+
+def _first_lines(path: Path, separator: str) -> list[list[str]]:
+    """The values of the first lines that are not blank, up to one whose quotes do not close."""
+    found: list[list[str]] = []
+    with open(path, encoding="utf-8-sig", newline="") as file, contextlib.suppress(csv.Error):
+        lines = csv.reader(file, delimiter=separator, skipinitialspace=True)
+        for line in itertools.islice((line for line in lines if line not in ([], [""])), FIRST):
+            found.append(line)
+    return found
+
+
+def _agreeing(lines: list[list[str]]) -> int:
+    """How many lines have a value for each name; one more may be empty, behind a last separator."""
+    many = len(lines[0])
+    return sum(len(line) == many or (len(line) == many + 1 and not line[-1]) for line in lines[1:])

@@ -1,4 +1,4 @@
-"""What a file of data was found to be: kept with a run, so that new files of the same kind are read alike."""
+"""The columns of a file of data, kept with a run, so that new files of the same kind are read alike."""
 
 import dataclasses
 import hashlib
@@ -12,10 +12,8 @@ import numpy as np
 from bayesprune.core.formats import read_arrays
 from bayesprune.core.types import Dataset
 from bayesprune.data.tables.columns import Column, check_whole
-from bayesprune.data.tables.reading import ARRAYS, check_kind, read_frame, values_of
+from bayesprune.data.tables.reading import ARRAYS, check_kind, listed, read_again, take_columns, values_of
 from bayesprune.data.tables.target import Target
-
-SHOWN = 8  # names in a line
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,9 @@ class Schema:
 
     def frame_inputs(self, frame: Any, where: str) -> np.ndarray:
         """(rows, inputs) float32 of a table with these columns, in any order, among others."""
-        if lacking := [column.name for column in self.used if column.name not in frame.columns]:
-            there = listed(list(frame.columns))
-            raise ValueError(
-                f"{where} lacks {listed(lacking)}, which the network was trained on, and has {there}: add what is missing, or "
-                "run anew without it."
-            )
-        check_whole(frame, [column.name for column in self.used], "run anew without these columns")
+        names = [column.name for column in self.used]
+        frame = take_columns(frame, names, where, self.file, "add what is missing, or run anew without it")
+        check_whole(frame, names, "run anew without these columns")
         return np.concatenate([column.encode(values_of(frame, column.name), where) for column in self.used], axis=1)
 
     def array_inputs(self, x: np.ndarray, where: str) -> np.ndarray:
@@ -59,10 +53,10 @@ class Schema:
         return ((x - loc) / scale).astype(np.float32)
 
     def rows(self, path: Path) -> np.ndarray:
-        """The inputs of a new file; no target is asked for."""
-        check_kind(path)
+        """The inputs of a new file, which needs no target."""
         if self.named:
             return self.frame_inputs(self._frame(path), str(path))
+        check_kind(path)
         return self.array_inputs(self._array(path, "x"), str(path))
 
     def dataset(self, path: Path) -> Dataset:
@@ -79,6 +73,10 @@ class Schema:
         values, *exposures = (values_of(frame, name) for name in needed)
         return Dataset(x, self.target.encode(values, str(path), *exposures))
 
+    def _frame(self, path: Path) -> Any:
+        texts = [column.name for column in self.columns if column.kind == "category"]
+        return read_again(path, self.file, [*texts, *[self.target.name] * self.target.text])
+
     def _array(self, path: Path, name: str) -> np.ndarray:
         if path.suffix.lower() not in ARRAYS:
             raise ValueError(
@@ -86,14 +84,6 @@ class Schema:
                 f"{name}."
             )
         return arrays(path, (name,))[name]
-
-    def _frame(self, path: Path) -> Any:
-        if path.suffix.lower() in ARRAYS:
-            raise ValueError(
-                f"{path} has no names of columns, and the network was trained on those of {self.file}: give a table."
-            )
-        texts = [column.name for column in self.columns if column.kind == "category"]
-        return read_frame(path, [*texts, *[self.target.name] * self.target.text])
 
 
 def from_json(content: Mapping[str, Any]) -> Schema:
@@ -130,16 +120,6 @@ def described(schema: Schema, rows: Sequence[int]) -> str:
     classes = f": {listed(target.classes)}" if target.classes else {"numbers": ", standardised"}.get(target.kind, "")
     over = f", {target.exposure} being their exposure" if target.exposure else ""
     return "\n".join([*lines, f"  target {target.name}: {target.kind}{classes}{over}"])
-
-
-def listed(names: Sequence[str], most: int = SHOWN) -> str:
-    """The first names, and how many more there are.
-
-    >>> listed(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def digest_of(path: Path) -> str:

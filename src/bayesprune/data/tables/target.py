@@ -135,7 +135,7 @@ def _repeat(different: int, rows: int) -> bool:
 
 
 def _check_classes(name: str, values: np.ndarray, asked: bool) -> None:
-    """Refuse texts that nobody said are classes, and that do not look it; ``asked``: for numbers."""
+    """Refuse texts that were not declared as classes and do not look like such; ``asked``: where numbers were wanted."""
     texts = sorted(set(as_texts(values)))
     check_names(f"target {name!r}", values, texts, CLASSES)
     if not asked and not _repeat(len(texts), len(values)):

@@ -1,4 +1,4 @@
-"""By which engine a network predicts: the one that is asked for, that was quickest when measured, or that suits its layers."""
+"""Which engine a network predicts with: a given one, the quickest of a measurement, or one that suits its layers."""
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import DENSE, Engine
@@ -65,8 +65,7 @@ class Engines:
 
     # ---- inside
     def _allowed(self, name: str) -> bool:
-        if name not in ENGINES:
-            raise unknown_name("engine", name, ENGINES)
+        check_name("engine", name, ENGINES)
         if name != "auto":
             return name == "kernels"
         return has_numba() and jax.default_backend() == "cpu" and self._one_after_another

@@ -2,25 +2,26 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from bayesprune.core.checks import check_integer, unknown_name
+from bayesprune.core.checks import check_integer, check_name, unknown_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
 from bayesprune.deploy.engines.draws_table import LANES, Source, Table, TableNetworks, factors, generator
 from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
-from bayesprune.deploy.engines.prepared import prepare
+from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.linear import by_row
-from bayesprune.deploy.program.ops import Op, alive
+from bayesprune.deploy.program.normal import normal
+from bayesprune.deploy.program.ops import Op, Program, alive
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
-from bayesprune.deploy.sparse.segments import joined
+from bayesprune.deploy.sparse.segments import Finder, check_data, folded, joined, traced
 from bayesprune.deploy.sparse.steps import Step, linked, never
 
 LARGEST = 1 << 24  # numbers of one array, of all networks together
@@ -111,8 +112,7 @@ class DrawsEngine:
         differences between rows are noisier. Quicker for few rows. ``ValueError`` where a weight enters two sums of a row.
         "auto": whichever is likely quicker for so many rows, "local" only where it may be.
         """
-        if noise not in NOISES:
-            raise unknown_name("noise", str(noise), NOISES)
+        check_name("noise", noise, NOISES)
         check_integer(num_samples, "num_samples")
         rng = generator(rng_key)
         rows = checked(self.compact.inputs, x)
@@ -243,3 +243,25 @@ def _is_dense(segment: Segment) -> bool:
     if segment.op.name != "dot" or not isinstance(segment.weights, StoredPlace) or segment.pattern is None:
         return False
     return bool(len(segment.pattern.columns) >= DENSE * segment.weights.where.size)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """``program``: in its normal form. By number of array, ``random``: those that are weights, moved at most; ``known``: those
+    that no weight and no row enters. ``segments``: its linear parts, in order."""
+
+    program: Program
+    random: dict[int, StoredPlace]
+    known: dict[int, np.ndarray]
+    segments: list[Segment]
+
+
+def prepare(compact: Weighted, program: Program) -> Prepared:
+    """``program``: the network of ``compact``, with its head or without. Raises ``ValueError`` where only JAX can run it."""
+    numbers = compact.program.weights.values()
+    program = normal(program, numbers)
+    check_data(program)
+    random = traced(program, {number: compact.program.shapes[number] for number in numbers})
+    known = folded(program, program.constants)
+    living = {program.weights[site]: alive for site, alive in laws.alive(compact.law).items()}
+    return Prepared(program, random, known, Finder(program, known, random, living).segments())

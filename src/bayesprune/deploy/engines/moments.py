@@ -8,10 +8,9 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer
 from bayesprune.deploy import reader
-from bayesprune.deploy.engines.draws_engine import DrawsEngine
+from bayesprune.deploy.engines.draws_engine import DrawsEngine, prepare
 from bayesprune.deploy.engines.draws_table import generator
 from bayesprune.deploy.engines.moment_layers import LayerMoments, MomentLayer
-from bayesprune.deploy.engines.prepared import prepare
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.packing import Packing

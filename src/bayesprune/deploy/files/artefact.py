@@ -234,7 +234,7 @@ def _read_noise(stated: object, law: Law, outputs: Packing) -> Any:
 
 
 def _read_loss(stated: object) -> None:
-    """What the coding lost, in nats: a note to whoever reads the file."""
+    """What the coding lost, in nats; a note for readers of the file."""
     if not isinstance(stated, int | float) or not 0 <= stated < math.inf:
         raise ValueError(f"a divergence of {str(stated)[:60]} nats")
 

@@ -178,7 +178,7 @@ def _convolve(graph: OnnxGraph, at: Mapping[str, Any], a: Array, kernel: Array) 
 
 
 def _pool(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], a: Array) -> Array:
-    """ONNX wants the axes that a window moves along behind two others."""
+    """In ONNX the axes that a window moves along come after two others."""
     (kind, empty), window, strides, sides = POOL[op.name], *(op.attributes[key] for key in ("window", "strides", "sides"))
     moving = [axis for axis, pair in enumerate(zip(window, strides, strict=True)) if pair != (1, 1)]
     order = [*(axis for axis in range(len(window)) if axis not in moving), *moving]

@@ -1,4 +1,4 @@
-"""What a compact network becomes for those who train it on: a JAX function, an Equinox or a PyTorch module."""
+"""A compact network as a JAX function, an Equinox or a PyTorch module, to train it further."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""One operation by NumPy, in float64 unless another precision is asked for."""
+"""One operation by NumPy, in float64 by default."""
 
 import numpy as np
 from jax.typing import DTypeLike

@@ -126,7 +126,7 @@ Law = Points | GaussianLaw | Draws
 
 
 def check_one(law: Law, who: str) -> None:
-    """Refuse several stored networks where one is asked for: the mean of their weights is none of them."""
+    """Refuse several stored networks where one is needed: the mean of their weights is none of them."""
     if isinstance(law, Draws) and law.num_draws > 1:
         raise ValueError(
             f"{who} is of one network, and {law.num_draws} are stored here, whose predictions are averaged: make one by "

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_matrix
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Op
 from bayesprune.deploy.sparse.blocks import Blocks, blocks
@@ -41,8 +41,7 @@ def available() -> tuple[str, ...]:
 
 def check_kernel(name: str) -> None:
     """Refuse a kernel that is unknown, or not installed."""
-    if name not in KERNELS:
-        raise unknown_name("kernel", name, KERNELS)
+    check_name("kernel", name, KERNELS)
     if name not in available():
         raise ImportError('kernels by numba need it: pip install "bayesprune[fast]".')
 

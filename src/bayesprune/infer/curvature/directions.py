@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from numpyro.handlers import seed, substitute, trace
 
-from bayesprune.core.products import WHOLE_PRODUCTS
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 from bayesprune.model.bnn import BNN
 
 STRUCTURES = ("empirical", "ggn", "exact")

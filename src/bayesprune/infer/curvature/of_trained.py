@@ -42,8 +42,8 @@ class KnownWeights(NamedTuple):
 
 
 def known(bnn: BNN, given: Any, data: Dataset, who: str = "laplace") -> KnownWeights:
-    """Read a fit, parameters, or what somebody trained. Raises `ValueError`, in the name of ``who`` asks, for what is not of
-    this network."""
+    """Read a fit, its parameters, or trained weights. ``who``: the caller's name, for the `ValueError` if they are of another
+    network."""
     given, mask = params_and_mask(given)
     sites = sorted(str(spec.path) for spec in bnn.layout if spec.bayesian)  # in the order that JAX gives a dict's leaves
     shapes = {str(spec.path): spec.shape for spec in bnn.layout if spec.bayesian}

@@ -1,6 +1,7 @@
 """The curvature in each of its forms, over all rows: of weights that meet a row once without the gradients of any row.
 
 Those are the weights of dense layers; all others have theirs beside them, as `sum_over_rows` makes them.
+The exact Hessian, by products with one unit vector after the other, is for small networks.
 """
 
 import functools
@@ -10,7 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
+from bayesprune.core.numbers import rows_in
+from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset
 from bayesprune.infer.curvature.directions import LogDensity, directions
@@ -23,6 +27,7 @@ from bayesprune.infer.curvature.over_rows import (
     gradients_of,
     living,
     outputs_at,
+    outputs_of,
     outputs_of_rows,
     sum_over_rows,
     summed,
@@ -131,3 +136,34 @@ def _some(data: Dataset) -> Any:
     """Two rows to be traced with, of which there is the shape alone."""
     shape = lambda leaf: jax.ShapeDtypeStruct((2, *leaf.shape[1:]), jax.dtypes.canonicalize_dtype(leaf.dtype))  # noqa: E731
     return jax.tree.map(shape, data.x)
+
+
+ROWS, VECTORS = 128, 16  # rows of a chunk, and unit vectors that go through them at once
+
+
+def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diagonal: bool) -> Sums:
+    """H = -d² log p(D | w) / dw², of all weights together, or its diagonal; and the log likelihood.
+
+    A product of the whole data set for every weight: for small networks. Off a maximum it has negative eigenvalues.
+    """
+    flat, shaped = ravel_pytree(trained.weights)
+
+    def nats(weights: jax.Array, x: ArrayTree, y: ArrayTree) -> jax.Array:
+        arrays: Arrays = shaped(weights)
+        return jnp.sum(jax.vmap(lambda x, y: density(outputs_of(bnn, trained, arrays, x), y))(x, y))
+
+    @jax.jit
+    @by_one_thread
+    def chunk(x: ArrayTree, y: ArrayTree) -> tuple[jax.Array, jax.Array]:
+        def column(index: jax.Array) -> jax.Array:
+            unit = jnp.zeros_like(flat).at[index].set(1.0)
+            product = -jax.jvp(jax.grad(lambda w: nats(w, x, y)), (flat,), (unit,))[1]
+            return product[index] if diagonal else product
+
+        return jax.lax.map(column, jnp.arange(flat.size), batch_size=VECTORS), nats(flat, x, y)
+
+    found = log_likelihood = send(0.0, jnp.result_type(float))
+    for first in range(0, rows_in(data.x), ROWS):
+        columns, part = chunk(*jax.tree.map(lambda leaf, at=first: send(leaf[at : at + ROWS]), (data.x, data.y)))
+        found, log_likelihood = found + columns, log_likelihood + part
+    return Sums(shaped(found) if diagonal else 0.5 * (found + found.T), log_likelihood)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesprune.core.checks import check_positive, unknown_name
+from bayesprune.core.checks import check_name, check_positive
 from bayesprune.model.layout import ParamSpec
 
 SHARES = ("scalar", "layer", "unit", "own")
@@ -33,8 +33,7 @@ def check_share(share: Any, curvature: str) -> None:
         return check_positive(share, "prior_precision")
     if share == "weight":
         raise ValueError(_OF_EACH_WEIGHT)
-    if share not in SHARES:
-        raise unknown_name("prior_precision", share, SHARES)
+    check_name("prior_precision", share, SHARES)
     if share == "unit" and curvature == "kron":
         raise ValueError(
             "prior_precision='unit' has no place in a Kronecker product, whose columns would each have a prior of its own: "

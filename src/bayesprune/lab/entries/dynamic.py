@@ -1,4 +1,4 @@
-"""Sparse from the first step: a mask of the density asked, whose worst weights are exchanged on the way."""
+"""Sparse from the first step: a mask of the wanted density, whose worst weights are exchanged on the way."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,11 +1,11 @@
-"""How a net is called: its rows first, then what it wants to know by name."""
+"""How a net is called: its rows first, then the keyword arguments that it has."""
 
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.model.inputs import Inputs
 
@@ -62,8 +62,7 @@ def call_of(function: Callable[..., Any], inputs: Inputs, fixed: Mapping[str, An
     call = Call(signature, dict(fixed))
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in call.names.values()):
         for name in fixed:
-            if name not in call.names:
-                raise unknown_name("keyword of the net's call in apply_kwargs", name, call.names)
+            check_name("keyword of the net's call in apply_kwargs", name, call.names)
     rows = arguments(inputs.zeros(1))
     given = call.keywords(False) | {name: None for name in SUPPLIED if call.needs(name)}
     try:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 
-from bayesprune.core.checks import check_not_negative
+from bayesprune.core.checks import check_not_negative, check_within
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
@@ -58,8 +58,7 @@ class Categorical:
         if self.class_weights is not None:
             check_not_negative(np.asarray(self.class_weights, np.float64), "class_weights")
             object.__setattr__(self, "class_weights", tuple(map(float, np.ravel(self.class_weights))))
-        if not 0.0 <= self.label_smoothing < 1.0:
-            raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing!r}: 0.1 is usual.")
+        check_within(self.label_smoothing, "label_smoothing", "[0, 1)", "0.1 is usual")
 
     @classmethod
     def balanced(cls, y: Array, label_smoothing: float = 0.0) -> "Categorical":

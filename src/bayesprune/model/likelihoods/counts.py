@@ -13,7 +13,7 @@ from bayesprune.core.given import GivenArray
 from bayesprune.core.types import Array
 from bayesprune.model.likelihoods.links import rate, softplus_rate
 from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import check_counts, check_shape, one_for_each, squeeze
+from bayesprune.model.likelihoods.targets import check_counts, check_shape, observe_rows, one_for_each, squeeze
 
 KNOWN = "known"
 LINKS = {"exp": rate, "softplus": softplus_rate}
@@ -43,35 +43,54 @@ def check_link(link: object) -> None:
         raise unknown_name("link", str(link), LINKS)
 
 
-def mean_of(start: float | int | tuple[float, ...] | None, outputs: Array, link: str) -> Any:
-    """start exp f, with exp as (21.1) has it, or start log(1 + exp f) / log 2, (21.34)."""
-    means = LINKS[link](squeeze(outputs))
-    return means if start is None else jnp.asarray(start, means.dtype) * means
+class Counts:
+    """Poisson and the negative binomial: frozen dataclasses with the fields below, which add a ``_law`` of the mean."""
 
+    start: Any
+    exposure: str | None
+    link: str
 
-def apart(y: Array) -> tuple[Any, Any]:
-    """Counts and exposures, from y of both."""
-    outputs = y.shape[-1] // 2
-    return squeeze(y[..., :outputs]), squeeze(y[..., outputs:])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", read_start(self.start))
+        check_exposure(self.exposure)
+        check_link(self.link)
 
+    def _law(self, mean: Array, num_outputs: int) -> Any:
+        """The distribution of counts with this mean."""
+        raise NotImplementedError
 
-def check(
-    y: Array, output_shape: OutputShape, name: str, start: float | int | tuple[float, ...] | None, exposure: str | None
-) -> None:
-    """Refuse targets that are no counts, exposures that are not positive, and a ``start`` of another number of outputs."""
-    if isinstance(start, tuple) and len(start) != output_shape[-1]:
-        raise ValueError(f"start must be one number, or one for each of {output_shape[-1]} outputs, got {len(start)}.")
-    if exposure is None:
-        check_shape(y, output_shape, one_for_each(output_shape), name)
-        return check_counts(y, name)
-    check_shape(y, output_shape, [(*output_shape[:-1], 2 * output_shape[-1])], f"{name}(exposure='known')")
-    counts, exposures = apart(np.asarray(y))
-    if not (exposures > 0).all():
-        raise ValueError(
-            f"the last columns of data.y must hold exposures for {name}(exposure='known'), all positive, got "
-            f"{exposures[~(exposures > 0)].flat[0]}: leave out rows in which nothing could be counted."
-        )
-    return check_counts(counts, name)
+    def observe(self, outputs: Array, y: Array | None) -> Any:
+        mean = self.mean(outputs)
+        if self.exposure is not None and y is not None:
+            y, exposure = self.apart(y)
+            mean = exposure * mean
+        return observe_rows(self._law(mean, outputs.shape[-1]), y)
+
+    def mean(self, outputs: Array) -> Any:
+        """start exp f, with exp as (21.1) has it, or start log(1 + exp f) / log 2, (21.34)."""
+        means = LINKS[self.link](squeeze(outputs))
+        return means if self.start is None else jnp.asarray(self.start, means.dtype) * means
+
+    def apart(self, y: Array) -> tuple[Any, Any]:
+        """Counts and known exposures, from y of both."""
+        outputs = y.shape[-1] // 2
+        return squeeze(y[..., :outputs]), squeeze(y[..., outputs:])
+
+    def check(self, y: Array, output_shape: OutputShape) -> None:
+        name = type(self).__name__
+        if isinstance(self.start, tuple) and len(self.start) != output_shape[-1]:
+            raise ValueError(f"start must be one number, or one for each of {output_shape[-1]} outputs, got {len(self.start)}.")
+        if self.exposure is None:
+            check_shape(y, output_shape, one_for_each(output_shape), name)
+            return check_counts(y, name)
+        check_shape(y, output_shape, [(*output_shape[:-1], 2 * output_shape[-1])], f"{name}(exposure='known')")
+        counts, exposures = self.apart(np.asarray(y))
+        if not (exposures > 0).all():
+            raise ValueError(
+                f"the last columns of data.y must hold exposures for {name}(exposure='known'), all positive, got "
+                f"{exposures[~(exposures > 0)].flat[0]}: leave out rows in which nothing could be counted."
+            )
+        return check_counts(counts, name)
 
 
 def starting_at(likelihood: Any, means: ArrayLike | None) -> Any:

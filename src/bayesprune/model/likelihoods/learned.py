@@ -8,7 +8,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.protocol import Likelihood
 
@@ -37,8 +37,7 @@ def sizes_of(noise: str, num_outputs: int) -> tuple[int, ...]:
 
 def check_noise(noise: object, known: tuple[str, ...] = (PER_OUTPUT, SHARED)) -> None:
     """Refuse what is not among the words for whose the noise is."""
-    if noise not in known:
-        raise unknown_name("noise", str(noise), known)
+    check_name("noise", noise, known)
 
 
 def guide_of(likelihood: Likelihood, family: Family, output_shape: tuple[Any, ...] | dict[str, Any]) -> None:

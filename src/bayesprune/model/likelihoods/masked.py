@@ -48,7 +48,7 @@ class Masked:
     likelihood: Any
     missing: float | int | str = NAN
 
-    task = "other"  # whoever does not know that targets may be missing has no figures of them
+    task = "other"  # code that does not know of missing targets has no figures of them
 
     def __post_init__(self) -> None:
         check_object(self.likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.Categorical()")

@@ -1,4 +1,4 @@
-"""Likelihoods by name, for whoever types one: the command line, the scikit-learn face.
+"""Likelihoods by name, for the command line and the scikit-learn estimators.
 
 Every file of this folder lists its own in ``NAMED``, name -> `Named`; a new file is found by it.
 """

@@ -13,13 +13,12 @@ from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, learned, without_inputs
 from bayesprune.model.likelihoods.named import COUNTS, OVERDISPERSED, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import observe_rows
 
 REFERENCE = "lawless1987negative"
 
 
 @dataclass(frozen=True)
-class NegativeBinomial:
+class NegativeBinomial(counts.Counts):
     """Counts: E[y] = m = start exp f, Var[y] = m + m² / concentration (21.5); f (rows, 1), y (rows,), or both (..., outputs).
 
     Args:
@@ -33,7 +32,7 @@ class NegativeBinomial:
             two columns for each output, (rows, 2 outputs), first the counts, then the exposures, all positive. What is
             predicted, and drawn, is of an exposure of one.
         link: "exp", or "softplus", (21.34): log(1 + exp f) / log 2 in the place of exp f, which grows as f does. A factor times
-            another is a factor then only where counts are rare; but a row that is unlike all others is not foreseen by the
+            another is a factor then only where counts are rare; but a row that is unlike all others is not predicted by the
             exponential of a sum.
 
     exp is that of (21.1).
@@ -59,30 +58,13 @@ class NegativeBinomial:
         check_positive(self.concentration_shape, "concentration_shape")
         check_positive(self.concentration_rate, "concentration_rate")
         learned.check_noise(self.noise)
-        object.__setattr__(self, "start", counts.read_start(self.start))
-        counts.check_exposure(self.exposure)
-        counts.check_link(self.link)
+        super().__post_init__()
 
-    def observe(self, outputs: Array, y: Array | None) -> Any:
-        spread = self._concentration(outputs.shape[-1])
-        mean = self.mean(outputs)
-        if self.exposure is not None and y is not None:
-            y, exposure = counts.apart(y)
-            mean = exposure * mean
-        return observe_rows(dist.NegativeBinomial2(mean, spread), y)
+    def _law(self, mean: Array, num_outputs: int) -> Any:
+        return dist.NegativeBinomial2(mean, self._concentration(num_outputs))
 
     def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
         learned.guide(family, "concentration", self.concentration, learned.sizes_of(self.noise, output_shape[-1]))
-
-    def mean(self, outputs: Array) -> Any:
-        return counts.mean_of(self.start, outputs, self.link)
-
-    def apart(self, y: Array) -> tuple[Any, Any]:
-        """Counts and known exposures, from y of both."""
-        return counts.apart(y)
-
-    def check(self, y: Array, output_shape: OutputShape) -> None:
-        counts.check(y, output_shape, "NegativeBinomial", self.start, self.exposure)
 
     def baseline(self, y: Array) -> float | None:
         """-log likelihood of all counts by the mean of each output, nats: (21.5) at m_j, which is the best m under any r.

@@ -12,14 +12,12 @@ from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, without_inputs
 from bayesprune.model.likelihoods.named import COUNTS, OVERDISPERSED, Named
-from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import observe_rows
 
 REFERENCE = "nelder1972generalized"
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(counts.Counts):
     """Counts: y ~ Poisson(start exp f), f (rows, 1) with y (rows,), or both (rows, ..., outputs); exp as (21.1) has it.
 
     Args:
@@ -29,7 +27,7 @@ class Poisson:
             two columns for each output, (rows, 2 outputs), first the counts, then the exposures, all positive. What is
             predicted, and drawn, is of an exposure of one.
         link: "exp", or "softplus", (21.34): log(1 + exp f) / log 2 in the place of exp f, which grows as f does. A factor times
-            another is a factor then only where counts are rare; but a row that is unlike all others is not foreseen by the
+            another is a factor then only where counts are rare; but a row that is unlike all others is not predicted by the
             exponential of a sum.
 
     Raises:
@@ -48,30 +46,11 @@ class Poisson:
     exposure: str | None = None
     link: str = "exp"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "start", counts.read_start(self.start))
-        counts.check_exposure(self.exposure)
-        counts.check_link(self.link)
-
-    def observe(self, outputs: Array, y: Array | None) -> Any:
-        mean = self.mean(outputs)
-        if self.exposure is not None and y is not None:
-            y, exposure = counts.apart(y)
-            mean = exposure * mean
-        return observe_rows(_Poisson(mean), y)
+    def _law(self, mean: Array, num_outputs: int) -> Any:
+        return _Poisson(mean)
 
     def guide(self, family: Family) -> None:
         return None
-
-    def mean(self, outputs: Array) -> Any:
-        return counts.mean_of(self.start, outputs, self.link)
-
-    def apart(self, y: Array) -> tuple[Any, Any]:
-        """Counts and known exposures, from y of both."""
-        return counts.apart(y)
-
-    def check(self, y: Array, output_shape: OutputShape) -> None:
-        counts.check(y, output_shape, "Poisson", self.start, self.exposure)
 
     def baseline(self, y: Array) -> float | None:
         """-log likelihood of all counts by the mean of each output, nats (21.13); None where none varies.
@@ -83,7 +62,7 @@ class Poisson:
         >>> print(round(Poisson().baseline(np.array([0, 2])), 4))
         2.6931
         """
-        found, exposure = counts.apart(np.asarray(y)) if self.exposure is not None else (y, np.ones(1))
+        found, exposure = self.apart(np.asarray(y)) if self.exposure is not None else (y, np.ones(1))
         if not without_inputs.varies(found):
             return None
         found, exposure = without_inputs.columns(found), without_inputs.columns(exposure)

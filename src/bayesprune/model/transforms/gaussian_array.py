@@ -45,7 +45,7 @@ class GaussianArray:
         return value
 
     def noisy(self, mean: Array, variance: Array, number: int, noise: Noise) -> Array:
-        """What stands for outputs of this mean and this variance, the ``number``-th of this weight: here, one draw of them."""
+        """Outputs of this mean and this variance, the ``number``-th of this weight: here, one draw of them."""
         return add_noise(mean, variance, jax.random.fold_in(self.rng_key, number), noise)
 
     def replace(self, loc: Array, scale: Array, noise: Noise | None = None) -> "GaussianArray":

@@ -13,7 +13,7 @@ from jax.extend.core import Jaxpr, Literal
 from jax.extend.core import primitives as prims
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
 from bayesprune.model.transforms.gaussian_array import GaussianArray, bind, image, outputs
@@ -48,8 +48,7 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
 
     Source: Kingma, Salimans and Welling (2015), Variational dropout and the local reparameterization trick, eq. 6.
     """
-    if shared not in SHARED:
-        raise unknown_name("shared", shared, SHARED)
+    check_name("shared", shared, SHARED)
 
     def run(weights: PyTree, *data: PyTree, **named: PyTree) -> Any:
         seen = _look_through(fn, shared, weights, data, named)

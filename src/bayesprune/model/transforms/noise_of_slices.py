@@ -63,7 +63,7 @@ class NoiseOfSlices:
 
 
 def by_place(noise: Noise, rng_key: jax.Array, sizes: tuple[int, ...], number: int) -> bool:
-    """Whether to have the noise of so many entries of an array of these sizes without that of the others, by `noise_at`."""
+    """Whether `noise_at` should draw the noise of so many entries alone, of an array of these sizes."""
     size = int(np.prod(sizes))
     return noise is noises.quantile and number <= _FEW * size and size < _LARGEST and _counts(rng_key)
 

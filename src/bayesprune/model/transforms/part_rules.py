@@ -105,7 +105,7 @@ def _convolve(equation: Equation, parts: list[Part], strict: bool) -> Part | Non
 
 
 def _broadcast(equation: Equation, parts: list[Part], strict: bool) -> Part:
-    """New axes along which data are constant stay of size 1; weights are laid out, for whoever looks at what they meet."""
+    """New axes along which data are constant stay of size 1; weights are laid out in full, for rules that look at them."""
     part, shape = parts[0], tuple(equation.params["shape"])
     place = {out: axis for axis, out in enumerate(equation.params["broadcast_dimensions"])}
     kept = tuple(part.kept[place[out]] if out in place else None for out in range(len(shape)))

@@ -18,7 +18,7 @@ Kept = tuple[tuple[int, ...] | None, ...]  # by axis: the slices that are there,
 
 
 class UnfitError(ValueError):
-    """A network that cannot be computed from slices of its weights as it is asked to be."""
+    """A network cannot be computed from these slices of its weights."""
 
 
 def short_shape(sizes: Sequence[int], kept: Sequence[Sequence[int] | np.ndarray | None]) -> tuple[int, ...]:

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive
+from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, check_within
 from bayesprune.formulas import sghmc_spl as formula
+from bayesprune.model.transforms.noise import normal_like
 from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
-from bayesprune.train.noise import normal_like
 
 REFERENCE = "ke2022optimization"
 
@@ -80,8 +80,7 @@ class SGHMCSPL(Paced):
         if self.temperature is not None:
             check_not_negative(self.temperature, "temperature")
         check_number(self.momentum, "momentum")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}: at 1 nothing would ever slow down.")
+        check_within(self.momentum, "momentum", "[0, 1)", "at 1 nothing would ever slow down")
         check_positive(self.push, "push")
         check_not_negative(self.rate, "rate")
         check_not_negative(self.decay, "decay")

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.types import PyTree
+from bayesprune.model.transforms.noise import normal_like
 from bayesprune.train.cycles import Paced, StepSize
 from bayesprune.train.kernel import Moments, Params
-from bayesprune.train.noise import normal_like
 
 REFERENCE = "welling2011bayesian"
 

@@ -1,4 +1,4 @@
-"""Batches as somebody else makes them: lists, PyTorch's and Grain's loaders, tf.data, functions that return iterators.
+"""Ready-made batches: lists, PyTorch's and Grain's loaders, tf.data, functions that return iterators.
 
 What says where it is, as Grain's iterators do, goes on from there. All else is read again from its beginning when a fit is
 resumed, and a checksum tells whether it gave the same batches.

@@ -1,4 +1,4 @@
-"""Rows that can be asked for by number: arrays in a file's mapped memory, and sources of single examples.
+"""Rows with an index: arrays in a file's mapped memory, and sources of single examples.
 
 The order is that of a fit of arrays in the device's memory under the same key, so that the minibatches are the same ones; the
 number of the next one is all there is to remember.

@@ -48,7 +48,7 @@ class InOrder:
 
 
 def by_number(table: Mapped | Examples, check: Check) -> Dataset:
-    """Rows that can be asked for by number; all are read once, to be checked."""
+    """Rows with an index; all are read once, to be checked."""
 
     def read(first: int, last: int) -> Dataset:
         return check(*table.rows(np.arange(first, last)))
@@ -75,7 +75,7 @@ def _of(read: Callable[[int, int], Dataset], parts: Iterable[Dataset], some: Dat
 
 
 class BatchesInOrder:
-    """Batches, asked for by the numbers of their rows: read on where those follow, else from the beginning."""
+    """Batches, indexed by the numbers of their rows: read on where those follow, else from the beginning."""
 
     def __init__(self, again: Callable[[], Iterator[Any]], check: Check) -> None:
         self._again, self._check = again, check
