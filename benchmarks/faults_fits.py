@@ -75,7 +75,7 @@ def command_line(checkpoint: str, callbacks: Any = ()) -> dict[str, str]:
 
 def content(path: Path) -> str:
     """A digest of what a file holds: JSON without times and the paths that it names; of a log the last line of each step, as
-    steps after the last checkpoint are written again; of tensors their head whatever its order, which differs between processes.
+    steps after the last checkpoint are written again; of tensors their head in whatever order, which processes differ in.
     """
     text = path.read_bytes()
     if path.suffix in (".json", ".jsonl"):
