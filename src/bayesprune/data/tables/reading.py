@@ -2,8 +2,9 @@
 
 import importlib
 import io
+import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from bayesprune.data.tables.header import check_names_differ, header_of
 
 TEXTS, PARQUET, ARRAYS = (".csv", ".tsv"), (".parquet",), (".npz",)
 NAMELESS = "Unnamed: "  # what pandas calls a column without a name begins so
+_MAY_BE_CODE = re.compile(rb'(?:^|[\s,;"])0\d')  # somewhere in a text file
 
 
 def check_kind(path: Path) -> None:
@@ -25,9 +27,10 @@ def check_kind(path: Path) -> None:
         raise ValueError(f"{path} is no file that can be read here: write it as .csv, .tsv, .parquet or .npz.")
 
 
-def read_frame(path: Path, text: Collection[str] = ()) -> Any:
-    """The table of a csv, tsv or parquet file, as a `pandas.DataFrame`; columns named in ``text`` are not taken for numbers.
+def read_frame(path: Path, text: Collection[str] | None = None) -> Any:
+    """The table of a csv, tsv or parquet file, as a `pandas.DataFrame`.
 
+    ``text``: columns of a text file that are not taken for numbers, whatever they look like; None: those of `are_codes`.
     A column that a parquet file has as one of categories is one of categories here, of whatever type these are. In a file of
     one column a blank line is a missing value, and at the end of the file nothing.
 
@@ -44,13 +47,27 @@ def read_frame(path: Path, text: Collection[str] = ()) -> Any:
         else:
             separator, names = header_of(path)
             check_names_differ(names, path)
-            frame = _of_text(pandas, path, separator, len(names) == 1, dict.fromkeys(text, str))
+
+            def read(known: Collection[str]) -> Any:
+                return _of_text(pandas, path, separator, len(names) == 1, dict.fromkeys(known, str))
+
+            frame = _with_codes(path, read) if text is None else read(text)
     frame.columns = [str(name) for name in frame.columns]
     if all(is_number(name.split(".")[0]) for name in frame.columns):
         raise ValueError(f"{path} begins with numbers where the names of its columns should be: add a first line of names.")
     if not len(frame):
         raise ValueError(f"{path} has no rows, only names.")
     return frame
+
+
+def _with_codes(path: Path, read: Callable[[Collection[str]], Any]) -> Any:
+    """A text file's table, its codes as they are written; ``read``: the table, with columns of these names as texts."""
+    frame = read(())
+    if not _MAY_BE_CODE.search(path.read_bytes()):
+        return frame
+    numbers = [name for name in frame if frame[name].dtype.kind in "iufO"]  # numbers beyond int64 are objects
+    texts = read(numbers)
+    return frame.assign(**{name: texts[name] for name in numbers if are_codes(texts[name].dropna().unique())})
 
 
 def _of_text(pandas: ModuleType, path: Path, separator: str, alone: bool, kinds: dict[str, type]) -> Any:
@@ -145,3 +162,13 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def are_codes(texts: Collection[str]) -> bool:
+    """Whether texts are whole numbers without a sign, some of them with a zero in front: as numbers, 01 and 1 are one.
+
+    >>> are_codes(["01", "1", "10"]), are_codes(["0", "10"]), are_codes(["-05", "03"]), are_codes(["01.5", "02"])
+    (True, False, False, False)
+    """
+    bare = [text.strip() for text in texts]
+    return all(text.isascii() and text.isdigit() for text in bare) and any(text[0] == "0" and text != "0" for text in bare)
