@@ -91,6 +91,16 @@ def test_rows_without_a_label_are_named_with_the_remedy(gap, hold):
         bp.BayesianSparseClassifier().fit(x, held)
 
 
+@pytest.mark.parametrize("kind", ["float64", "Int64", "Float64", "boolean", "int64[pyarrow]", "M8[s]", "category", "string"])
+def test_rows_without_a_label_are_named_whatever_type_the_labels_have(kind):
+    pytest.importorskip("pyarrow")
+    x, y = labelled()
+    gaps = pd.Series(np.where(y == y[0], 1.0, 0.0)).mask(np.isin(np.arange(120), [3, 7]))
+    for held in (gaps.astype(kind), gaps.astype(kind).to_frame()):
+        with pytest.raises(ValueError, match=r"y has no label in 2 of its 120 rows \(3, 7, counted from 0\): drop .*pd.notna"):
+            bp.BayesianSparseClassifier().fit(x, held)
+
+
 def test_labels_that_cannot_be_sorted_are_refused_with_the_remedy():
     x, y = labelled()
     mixed = y.astype(object)
