@@ -143,9 +143,13 @@ def test_the_log_density_of_labels_is_that_of_their_probabilities(fitted):
     model, x, y = fitted
     probabilities = model.predict_proba(x)
     expected = [np.log(row[model.classes_.tolist().index(label)]) for row, label in zip(probabilities, y, strict=True)]
-    np.testing.assert_allclose(model.log_density(x, y), expected)
+    for given in (y, y[:, None], pd.DataFrame({"y": y}), y.tolist()):
+        np.testing.assert_allclose(model.log_density(x, given), expected)
     with pytest.raises(ValueError, match="one label for each of the 120 rows, all of them among classes_"):
         model.log_density(x, np.where(y == "low", "lowest", y))
+    for other in (y[:-1], np.column_stack([y, y]), y[None]):
+        with pytest.raises(ValueError, match="one label for each of the 120 rows"):
+            model.log_density(x, other)
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def log_density(self, X: ArrayLike | Any, y: ArrayLike | Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row, the logarithm of its label's predictive probability, in nats."""
         nats = self.predict_log_proba(X)
-        labels = np.asarray(y)
+        labels = _one_column(np.asarray(y))
         places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         if labels.shape != (len(nats),) or (self.classes_[places] != labels).any():
             raise ValueError(f"y must hold one label for each of the {len(nats)} rows, all of them among classes_.")
