@@ -45,6 +45,18 @@ def zeros_in_front(texts: Collection[str]) -> str:
     return " If they mean amounts: numbers are written without zeros in front." if are_codes(texts) else ""
 
 
+def beside_a_number(texts: Collection[str]) -> str:
+    """One of the different ``texts`` that a comma, unit or blank keeps from being a number, where most are numbers; else none.
+
+    >>> beside_a_number(["0,5", "1,5", "2"]), beside_a_number(["$12", "7", "?"]), beside_a_number(["1", "2"])
+    ('0,5', '', '')
+    """
+    bare = {text: _BESIDE.sub("", text) for text in texts}
+    if not _mostly(_NUMBER, list(bare.values())):
+        return ""
+    return next((text for text, rest in bare.items() if not is_number(text) and _NUMBER.fullmatch(rest)), "")
+
+
 def a_date(texts: Collection[str]) -> str:
     """One of the different ``texts``, where most of them are dates; else none.
 
