@@ -91,6 +91,16 @@ def test_rows_without_a_label_are_named_with_the_remedy(gap, hold):
         bp.BayesianSparseClassifier().fit(x, held)
 
 
+@pytest.mark.parametrize("kind", ["float64", "Int64", "Float64", "boolean", "int64[pyarrow]", "M8[s]", "category", "string"])
+def test_rows_without_a_label_are_named_whatever_type_the_labels_have(kind):
+    pytest.importorskip("pyarrow")
+    x, y = labelled()
+    gaps = pd.Series(np.where(y == y[0], 1.0, 0.0)).mask(np.isin(np.arange(120), [3, 7]))
+    for held in (gaps.astype(kind), gaps.astype(kind).to_frame()):
+        with pytest.raises(ValueError, match=r"y has no label in 2 of its 120 rows \(3, 7, counted from 0\): drop .*pd.notna"):
+            bp.BayesianSparseClassifier().fit(x, held)
+
+
 def test_labels_that_cannot_be_sorted_are_refused_with_the_remedy():
     x, y = labelled()
     mixed = y.astype(object)
@@ -133,9 +143,13 @@ def test_the_log_density_of_labels_is_that_of_their_probabilities(fitted):
     model, x, y = fitted
     probabilities = model.predict_proba(x)
     expected = [np.log(row[model.classes_.tolist().index(label)]) for row, label in zip(probabilities, y, strict=True)]
-    np.testing.assert_allclose(model.log_density(x, y), expected)
+    for given in (y, y[:, None], pd.DataFrame({"y": y}), y.tolist()):
+        np.testing.assert_allclose(model.log_density(x, given), expected)
     with pytest.raises(ValueError, match="one label for each of the 120 rows, all of them among classes_"):
         model.log_density(x, np.where(y == "low", "lowest", y))
+    for other in (y[:-1], np.column_stack([y, y]), y[None]):
+        with pytest.raises(ValueError, match="one label for each of the 120 rows"):
+            model.log_density(x, other)
 
 
 @pytest.mark.slow

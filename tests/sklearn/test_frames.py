@@ -104,6 +104,14 @@ def test_one_gap_in_a_table_stops_no_fold_and_is_read_of_lists_too() -> None:
         np.testing.assert_array_equal(bp.BayesianSparseRegressor(**SHORT).fit(given, y).predict(given), whole)
 
 
+def test_later_numbers_with_decimal_commas_are_said_to_be_such() -> None:
+    kinds = frames.kinds_of(of(a=[1.5, np.nan, 2.0]))
+    told = r"column 'a' of X held numbers when it was fitted, and holds texts such as '1,5' now: write numbers with a point"
+    for later in (of(a=["1,5", "2"]), of(a=[2.0, "1,5"]), of(a=["1,5", None]).astype("string")):
+        with pytest.raises(ValueError, match=told):
+            frames.of_kinds(later, kinds)
+
+
 @pytest.mark.slow
 def test_a_text_among_numbers_is_named_when_it_is_predicted() -> None:
     frame = of(a=X[:, 0], town=np.where(X[:, 1] > 0, "x", "y"))

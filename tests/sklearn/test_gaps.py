@@ -1,6 +1,7 @@
 """Targets with gaps: every column is fitted, scaled and judged by the rows that have it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesprune as bp
@@ -89,3 +90,44 @@ def test_outputs_that_share_no_rows_are_fitted_without_a_forest() -> None:
     apart = np.where(np.column_stack([np.arange(200) % 2 == 0, np.arange(200) % 2 == 1]), np.nan, Y)
     model = bp.BayesianSparseRegressor(hidden=(4,), num_samples=10, random_state=0).fit(X, apart)
     assert model.score(X, Y) > 0.9 and "steps" not in model.weights_
+
+
+FRAME = pd.DataFrame(WITH, columns=["a", "b"])
+TYPES = {
+    "float64": FRAME,
+    "None": FRAME.astype(object).where(FRAME.notna(), None),
+    "NA": FRAME.astype(object).where(FRAME.notna(), pd.NA),
+    "Float64": FRAME.astype("Float64"),
+    "one of each": FRAME.astype({"a": "Float64"}),
+    "arrow": FRAME.astype("double[pyarrow]"),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_gaps_are_the_same_in_frames_of_every_type(kind: str) -> None:
+    pytest.importorskip("pyarrow")
+    y = TYPES[kind]
+    found = gaps.gaps_in(y)
+    np.testing.assert_array_equal(found, GAPS)
+    np.testing.assert_array_equal(gaps.without(y, found), np.where(GAPS, 0.0, Y))
+    for one in (y["b"], y[["b"]]):
+        with pytest.raises(ValueError, match=rf"y is one column, and {GAPS[:, 1].sum()} of its 200 targets are missing"):
+            gaps.gaps_in(one)
+
+
+def test_texts_and_dates_with_gaps_are_no_numbers() -> None:
+    pytest.importorskip("pyarrow")
+    days, texts = (pd.DataFrame(np.where(GAPS, None, text), columns=["a", "b"]) for text in ("2020-01-01", "7"))
+    for y in (texts, texts.astype("string"), days.astype("M8[s]")):
+        with pytest.raises(ValueError, match=r"y holds (texts|dates)"):
+            bp.BayesianSparseRegressor(**LINEAR).fit(X, y)
+    assert gaps.gaps_in(days.astype("M8[s]")) is None and gaps.gaps_in(days.astype("timestamp[s][pyarrow]")) is None
+
+
+def test_a_frame_with_gaps_is_fitted_and_judged_as_an_array_is() -> None:
+    pytest.importorskip("pyarrow")
+    model = bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 20}, form="plain").fit(X, WITH)
+    other = bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 20}, form="plain").fit(X, TYPES["arrow"])
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    assert other.score(X, TYPES["arrow"]) == model.score(X, WITH)
+    np.testing.assert_array_equal(other.log_density(X, TYPES["Float64"]), model.log_density(X, WITH))

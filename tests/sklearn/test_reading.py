@@ -157,6 +157,32 @@ def test_numbers_in_columns_of_objects_are_numbers() -> None:
         fit_reading(written, y, labels=False, seed=0)
 
 
+def said_of(texts: list[str], y: np.ndarray) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit_reading(pd.DataFrame({"a": texts}), y, labels=False, seed=0)
+    return [str(one.message) for one in caught]
+
+
+def test_numbers_written_with_commas_or_units_are_said_to_be_such_few_or_many() -> None:
+    """A reader of decimal points makes names of them, whose order is lost."""
+    rng = np.random.default_rng(0)
+    few, more, many = rng.integers(0, 8, 300) / 2, rng.integers(0, 30, 300) / 2, rng.standard_normal(300).round(3)
+    for write in ("{}", "$ {}", "{} %"):
+        for values in (few, more, many):
+            texts = [write.format(value).replace(".", ",") for value in values]
+            (said,) = said_of([*texts[:-5], *["?"] * 5], values)
+            assert said.startswith("column 'a' of X is read as texts, and would be numbers but for texts such as ")
+            assert any(repr(text) in said for text in texts) and "write numbers with a point and nothing beside them" in said
+
+
+def test_names_are_not_said_to_be_numbers() -> None:
+    rng = np.random.default_rng(0)
+    for known in (["red", "blue"], ["18-25", "26-40"], ["c12", "c13"], ["1", "2", "3"], ["a, b", "1,5", "c"]):
+        assert said_of(rng.choice(known, 300).tolist(), np.arange(300.0)) == []
+    assert said_of([f"{code:05}" for code in 701 * rng.integers(0, 40, 300)], np.arange(300.0)) == []
+
+
 def test_of_two_categories_what_comes_later_is_neither() -> None:
     frame = pd.DataFrame({"lift": ["no"] * 10 + ["yes"] * 30, "rare": ["seldom"] * 3 + ["often"] * 37})
     reading, found = fit_reading(frame, np.arange(40.0), labels=False, seed=0)

@@ -146,3 +146,16 @@ def test_a_teachers_classes_stand_in_its_own_order() -> None:
 
     agreement, nats = _of_labels(Unsorted(), Student(), np.zeros((4, 1)))
     assert (agreement, nats) == (1.0, pytest.approx(0.0, abs=1e-7))
+
+
+def test_an_output_that_does_not_vary_counts_for_nothing() -> None:
+    """Of a constant there is no share of the variance."""
+    level, rows = 0.1 + 0.2, RNG.standard_normal((200, 2))
+    one, other = (
+        types.SimpleNamespace(predict=lambda x, off=off: np.c_[x[:, 0] + off, np.full(len(x), level + off)])
+        for off in (0.0, 1e-4)
+    )
+    alone = tuple(types.SimpleNamespace(predict=lambda x, of=of: of.predict(x)[:, 0]) for of in (one, other))
+    assert _of_numbers(one, other, rows) == pytest.approx(_of_numbers(*alone, rows), rel=1e-12)
+    constant = types.SimpleNamespace(predict=lambda x: np.full(len(x), level))
+    assert np.isnan(_of_numbers(constant, alone[1], rows)).all()

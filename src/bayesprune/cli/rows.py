@@ -83,7 +83,7 @@ def _own(settings: RunSettings) -> tuple[Dataset, Dataset, float, Schema]:
     kind = likelihood.kind_of(settings.likelihood)
     chosen: dict[str, Any] = {name: getattr(settings, name) for name in ("features", "drop", "exposure", "test_share")}
     found = load_own(Path(settings.data), settings.target, kind=kind, seed=settings.split, **chosen)
-    if settings.likelihood == "ordinal" and found.schema.target.text:
+    if settings.likelihood == "ordinal" and not found.schema.target.ordered:
         raise ValueError(
             f"likelihood=ordinal needs classes in order, and those of {found.schema.target.name!r} are texts: number them."
         )

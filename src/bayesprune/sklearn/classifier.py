@@ -144,7 +144,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def log_density(self, X: ArrayLike | Any, y: ArrayLike | Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row, the logarithm of its label's predictive probability, in nats."""
         nats = self.predict_log_proba(X)
-        labels = np.asarray(y)
+        labels = _one_column(np.asarray(y))
         places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         if labels.shape != (len(nats),) or (self.classes_[places] != labels).any():
             raise ValueError(f"y must hold one label for each of the {len(nats)} rows, all of them among classes_.")
@@ -155,15 +155,17 @@ def check_labels(y: Any) -> None:
     """Refuse gaps among labels, and labels that cannot be sorted, where NumPy would say that "<" is not supported."""
     labels = np.asarray(y)
     values = np.asarray(y, object) if isinstance(y, list | tuple) else labels  # NumPy writes NaN among texts as a text
-    if values.dtype != object or not values.ndim:
+    if not values.ndim:
         return
-    values = values[:, 0] if values.shape[1:] == (1,) else values
-    if rows := [row for row, label in enumerate(values) if _is_missing(label)]:
+    values = _one_column(values)
+    if rows := np.flatnonzero(_are_missing(values)).tolist():
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         raise ValueError(
             f"y has no label in {len(rows)} of its {len(values)} rows ({shown}, counted from 0): drop these rows of X and y, "
             "as by keep = pd.notna(y), X[keep] and y[keep], or give them a label of their own."
         )
+    if values.dtype != object:
+        return
     try:
         np.unique(labels)
     except TypeError:
@@ -171,6 +173,17 @@ def check_labels(y: Any) -> None:
         raise ValueError(
             f"y holds labels of types that cannot be sorted ({kinds}): make texts of all, as by np.asarray(y).astype(str)."
         ) from None
+
+
+def _one_column(labels: np.ndarray) -> np.ndarray:
+    """Labels (rows,) of such in a column; others as they are."""
+    return labels[:, 0] if labels.shape[1:] == (1,) else labels
+
+
+def _are_missing(labels: np.ndarray) -> Bool[np.ndarray, " rows"] | list[bool]:
+    if labels.dtype.kind in "fmM" and labels.ndim == 1:
+        return np.isnan(labels)
+    return [_is_missing(label) for label in labels] if labels.dtype == object else []
 
 
 def _is_missing(label: object) -> bool:

@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from bayesprune.data.tables.reading import are_codes
+from bayesprune.data.tables.texts import beside_a_number
 from bayesprune.sklearn.clocks import Clock
 from bayesprune.sklearn.dates import HELD, NO_DATES, as_days, dates_of, fit_clock, kind_of
 
+WITH_A_POINT = "write numbers with a point and nothing beside them (pd.read_csv reads decimal commas by decimal=',')"
 MOST = 20  # categories of a column that are told apart one by one
 
 
@@ -157,6 +160,10 @@ def _floats(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
     try:
         return column.to_numpy(np.float64, na_value=np.nan)  # type: ignore[no-any-return]
     except (TypeError, ValueError) as error:
+        if odd := beside_a_number([value for value in column.dropna().unique() if isinstance(value, str)]):
+            raise ValueError(
+                f"column {name!r} of X held numbers when it was fitted, and holds texts such as {odd!r} now: {WITH_A_POINT}."
+            ) from None
         truths = set(map(str, column.dropna().unique())) <= {"True", "False", "true", "false", "TRUE", "FALSE"}
         how = f"X[{name!r}].astype(str).str.lower() == 'true'" if truths else f"pd.to_numeric(X[{name!r}], errors='coerce')"
         raise ValueError(
@@ -165,11 +172,24 @@ def _floats(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
         ) from None
 
 
-def check_texts(name: object, column: Any) -> None:
-    """Warn where most texts are written numbers: one that is not makes texts of all in a file."""
+def warn_of_numbers(name: object, column: Any) -> bool:
+    """Warn where most texts are written numbers: one that is not makes texts of all in a file.
+
+    Returns whether a comma, a unit or a blank is what keeps them from being numbers.
+    """
     import pandas as pd
 
     written = column.dropna()
+    texts = written.unique().tolist()
+    if are_codes(texts):
+        return False
+    if odd := beside_a_number(texts):
+        warnings.warn(
+            f"column {name!r} of X is read as texts, and would be numbers but for texts such as {odd!r}: {WITH_A_POINT}, "
+            "unless they are names.",
+            stacklevel=2,
+        )
+        return True
     numbers = int(pd.to_numeric(written, errors="coerce").notna().sum())
     if written.nunique() > MOST and numbers > len(written) / 2:
         warnings.warn(
@@ -177,6 +197,7 @@ def check_texts(name: object, column: Any) -> None:
             f"it, as by pd.to_numeric(X[{name!r}], errors='coerce'), unless they are names.",
             stacklevel=2,
         )
+    return False
 
 
 def _category(column: Any) -> Shaped[np.ndarray, " rows"]:

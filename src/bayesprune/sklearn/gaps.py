@@ -16,7 +16,7 @@ def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
     Of a single column nothing is missing that could not be left out with its row: a gap there raises `ValueError`.
     """
     try:
-        values = np.asarray(y, np.float64)
+        values = floats_of(y)
     except (TypeError, ValueError):
         return None
     gaps, sign = np.isnan(values), "NaN"
@@ -47,7 +47,19 @@ def check_targets(y: Any) -> None:
 
 def without(y: Any, gaps: np.ndarray | None) -> Any:
     """Targets that scikit-learn's checks take: zeros in the gaps."""
-    return y if gaps is None else np.where(gaps, 0.0, np.asarray(y, np.float64))
+    return y if gaps is None else np.where(gaps, 0.0, floats_of(y))
+
+
+def floats_of(y: Any) -> np.ndarray:
+    """Targets as float64, NaN for whatever a frame has in its gaps. `TypeError` or `ValueError` for what holds no numbers."""
+    try:
+        return np.asarray(y, np.float64)
+    except TypeError:
+        if not hasattr(y, "iloc"):
+            raise
+    values = np.array(y, object)
+    values[y.isna().to_numpy()] = np.nan
+    return values.astype(np.float64)
 
 
 def masked(likelihood: Any, gaps: np.ndarray | None) -> Any:

@@ -19,13 +19,13 @@ from bayesprune.sklearn.frames import (
     Kinds,
     check_frame,
     check_no_dates,
-    check_texts,
     in_order,
     is_frame,
     kinds_of,
     names_of,
     of_kinds,
     of_polars,
+    warn_of_numbers,
     with_clocks,
 )
 from sklearn import config_context
@@ -142,8 +142,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
     frame = of_kinds(X, kinds)
     for place in kinds.texts:
-        check_texts(X.columns[place], frame.iloc[:, place])
-        warn_of_names(X.columns[place], frame.iloc[:, place])
+        if not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
+            warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:

@@ -141,7 +141,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         X, y = numbers.without_mask(X, "X"), numbers.without_mask(y, "y")
         missing = gaps.gaps_in(y, likelihood)
         whole = gaps.without(y, missing)
-        gaps.check_targets(whole)
+        gaps.check_targets(y)
         x, whole = self._read(X, whole, multi_output=True, y_numeric=True)
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
@@ -220,7 +220,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         missing = gaps.gaps_in(y, self.likelihood)
         if missing is None:
             return super().score(X, y, sample_weight)
-        means, values = self.predict(X), np.asarray(y, np.float64)
+        means, values = self.predict(X), gaps.floats_of(y)
         weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
         seen = ~missing
         each = [r2_score(v[s], m[s], sample_weight=weights[s]) for v, m, s in zip(values.T, means.T, seen.T, strict=True)]

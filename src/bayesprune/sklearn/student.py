@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
@@ -28,7 +29,8 @@ REFERENCE = "bucila2006model"
 class Distilled(NamedTuple):
     """``student``: the fitted estimator. ``agreement``: with its teacher on given rows that were held out: the share of equal
     labels, or R² of numbers. ``divergence``: of labels, the mean KL(teacher || student) in nats a row; of numbers, the root
-    mean square of the difference over the teacher's standard deviation. ``rows``: trained on, made ones among them.
+    mean square of the difference over the teacher's standard deviation. An output that is the same in all those rows counts in
+    neither; NaN where there is no other. ``rows``: trained on, made ones among them.
     """
 
     student: Any
@@ -197,5 +199,8 @@ def _of_labels(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
 def _of_numbers(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
     taught, said = (np.asarray(one.predict(x), np.float64).reshape(len(x), -1) for one in (teacher, student))
     # Output by output: what lies between their levels is no variance that a student explains.
-    missed = np.mean(np.square(taught - said), axis=0) / np.maximum(taught.var(axis=0), 1e-300)
+    varies = ~is_constant(taught)
+    if not varies.any():
+        return np.nan, np.nan
+    missed = np.mean(np.square(taught - said), axis=0)[varies] / taught.var(axis=0)[varies]
     return float(np.mean(1.0 - missed)), float(np.sqrt(np.mean(missed)))

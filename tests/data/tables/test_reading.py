@@ -111,3 +111,55 @@ def test_what_separates_is_what_cuts_every_line_alike(
 ) -> None:
     (tmp_path / file).write_text(content, encoding="utf-8")
     assert header_of(tmp_path / file) == (separator, names)
+
+
+CODES = [["01", "1", "10"], ["007", "012"], ["00", "23"], ["0", "00"], ["00501", "", "10001"], ["0" * 23 + "1", "12"]]
+NUMBERS = [
+    ["0", "10"],
+    ["0.5", "-0.1", "0"],
+    ["1e3", "0e1"],
+    ["-05", "03"],
+    ["01.5", "02"],
+    ["1", "1.0"],
+    ["0", "-0"],
+    ["0", ""],
+]
+
+
+@pytest.mark.parametrize("line", ["{},1", "{};1", "1\t{}", '"{}",1', "{}"])
+def test_whole_numbers_with_zeros_in_front_are_texts_as_they_are_written(line: str, tmp_path: Path) -> None:
+    """Zip codes, and labels: of 01 and 1 a number is the same."""
+    for texts in CODES:
+        (tmp_path / "my.csv").write_text("\n".join([line.format("a").replace("1", "b"), *map(line.format, texts)]) + "\n")
+        found = read_frame(tmp_path / "my.csv")
+        assert found["a"].fillna("").tolist() == texts
+        assert found.shape[1] == 1 or found["b"].tolist() == [1] * len(texts)
+
+
+def test_numbers_are_numbers_however_they_are_written(tmp_path: Path) -> None:
+    for texts in NUMBERS:
+        (tmp_path / "my.csv").write_text("\n".join(["a,code", *(f"{text},01" for text in texts)]) + "\n")
+        found = read_frame(tmp_path / "my.csv")
+        np.testing.assert_array_equal(found["a"], [float(text or "nan") for text in texts])
+        assert found["a"].dtype.kind in "if" and set(found["code"]) == {"01"}
+
+
+def test_new_files_have_as_codes_what_the_first_one_had(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    zips, labels = rng.choice(["00501", "10001", "94105"], 200), rng.choice(["01", "1", "10"], 200)
+    frame = pd.DataFrame({"zip": zips, "n": rng.integers(1, 9, 200), "y": labels})
+    frame.to_csv(tmp_path / "my.csv", index=False)
+    for kind in (None, "classes"):
+        found = load_own(tmp_path / "my.csv", "y", kind=kind)
+        target, columns = found.schema.target, {column.name: column for column in found.schema.columns}
+        assert target.classes == ("01", "1", "10") and target.text and columns["n"].kind == "number"
+        assert columns["zip"].categories == ("00501", "10001", "94105")
+        ys = np.concatenate([found.train.y, found.test.y])
+        np.testing.assert_array_equal(np.bincount(ys), [np.sum(labels == one) for one in target.classes])
+    # In these one column has no zero in front, and another has more of them.
+    (tmp_path / "new.csv").write_text("zip,n,y\n10001,03,1\n94105,04,10\n")
+    new = found.schema.dataset(tmp_path / "new.csv")
+    n = frame["n"].to_numpy()[np.random.RandomState(0).permutation(200)[:160]]
+    np.testing.assert_array_equal(new.x[:, :3], [[0, 1, 0], [0, 0, 1]])
+    np.testing.assert_allclose(new.x[:, 3], ([3, 4] - n.mean()) / n.std(), rtol=1e-5)
+    assert new.y.tolist() == [1, 2]

@@ -51,6 +51,19 @@ def test_numbers_are_standardised_and_come_back_and_counts_stay() -> None:
     assert counts == Target("y", "counts", rate=4.0, others=others) and counts.encode(np.array([0, 9]), "f").tolist() == [0, 9]
 
 
+def test_codes_are_classes_in_the_order_of_their_numbers_or_numbers_where_these_are_asked_for() -> None:
+    codes = np.array(["10", "02", "1"] * 5, dtype=object)
+    found = infer_target("y", codes, np.arange(15), None)
+    assert found.classes == ("1", "02", "10") and found.text and found.ordered and "numbers" in found.others
+    assert infer_target("y", codes, np.arange(15), "counts").rate == pytest.approx(13 / 3)
+    twice = infer_target("y", np.array(["01", "1"] * 5, dtype=object), np.arange(10), None)
+    assert twice.classes == ("01", "1") and not twice.ordered
+    assert not infer_target("y", np.array(["a", "b"] * 5, dtype=object), np.arange(10), None).ordered
+    many = np.array([f"{number:03}" for number in range(300)], dtype=object)
+    with pytest.raises(ValueError, match=r"300 different values, such as '000'.*numbers are written without zeros in front"):
+        infer_target("y", many, np.arange(300), None)
+
+
 def test_texts_are_classes_where_that_is_asked_for_or_they_come_back() -> None:
     few = np.array(["1,5", "2020-01-01", "a"], dtype=object)
     assert infer_target("y", few, TRAIN[:3], "classes").classes == ("1,5", "2020-01-01", "a")

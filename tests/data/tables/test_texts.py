@@ -50,6 +50,7 @@ def test_dates_are_refused(texts: list[str]) -> None:
     "texts",
     [
         ["red", "blue"],
+        ["00501", "10001"],
         ["0", "1", "2", "3+"],
         ["c12", "c13"],
         ["1A", "2B", "1_2"],

@@ -10,11 +10,11 @@ from bayesprune.core.checks import check_name, unknown_name
 from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.reading import NAMELESS, floats, is_number
-from bayesprune.data.tables.texts import check_names
+from bayesprune.data.tables.texts import check_names, zeros_in_front
 
 MOST = 100  # categories of a column
 UNSEEN = "correct it, delete that row, or train anew on a file that has it."
-CODES = "Codes that are no quantities are categories where each has a letter, as in 'c12'."
+CODES = "Codes that are no quantities are categories where each has a letter, as in 'c12', or some a zero in front."
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def infer(name: str, values: np.ndarray, train: np.ndarray, declared: bool = Fal
     if len(known) > MOST or 2 * len(known) > max(len(texts), 20):
         raise ValueError(
             f"column {name!r} {'has' if declared else 'is text of'} {len(known):,} different values, such as {known[0]!r}: too "
-            f"many for categories. Leave it out, drop={name!r}, or unite rare ones."
+            f"many for categories. Leave it out, drop={name!r}, or unite rare ones.{zeros_in_front(known)}"
         )
     return Column(name, "category", known)
 

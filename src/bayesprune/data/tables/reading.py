@@ -5,8 +5,9 @@ import csv
 import importlib
 import io
 import itertools
+import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ from bayesprune.core.files import DamagedFileError, reading
 TEXTS, PARQUET, ARRAYS = (".csv", ".tsv"), (".parquet",), (".npz",)
 SHOWN = 8  # names in a line
 NAMELESS = "Unnamed: "  # what pandas calls a column without a name begins so
+_MAY_BE_CODE = re.compile(rb'(?:^|[\s,;"])0\d')  # somewhere in a text file
 
 
 def check_kind(path: Path) -> None:
@@ -28,9 +30,10 @@ def check_kind(path: Path) -> None:
         raise ValueError(f"{path} is no file that can be read here: write it as .csv, .tsv, .parquet or .npz.")
 
 
-def read_frame(path: Path, text: Collection[str] = ()) -> Any:
-    """The table of a csv, tsv or parquet file, as a `pandas.DataFrame`; columns named in ``text`` are not taken for numbers.
+def read_frame(path: Path, text: Collection[str] | None = None) -> Any:
+    """The table of a csv, tsv or parquet file, as a `pandas.DataFrame`.
 
+    ``text``: columns of a text file that are not taken for numbers, whatever they look like; None: those of `are_codes`.
     A column that a parquet file has as one of categories is one of categories here, of whatever type these are. In a file of
     one column a blank line is a missing value, and at the end of the file nothing.
 
@@ -47,7 +50,11 @@ def read_frame(path: Path, text: Collection[str] = ()) -> Any:
         else:
             separator, names = header_of(path)
             check_names_differ(names, path)
-            frame = _of_text(pandas, path, separator, len(names) == 1, dict.fromkeys(text, str))
+
+            def read(known: Collection[str]) -> Any:
+                return _of_text(pandas, path, separator, len(names) == 1, dict.fromkeys(known, str))
+
+            frame = _with_codes(path, read) if text is None else read(text)
     frame.columns = [str(name) for name in frame.columns]
     if all(is_number(name.split(".")[0]) for name in frame.columns):
         raise ValueError(f"{path} begins with numbers where the names of its columns should be: add a first line of names.")
@@ -80,6 +87,16 @@ def listed(names: Sequence[str], most: int = SHOWN) -> str:
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
+
+
+def _with_codes(path: Path, read: Callable[[Collection[str]], Any]) -> Any:
+    """A text file's table, its codes as they are written; ``read``: the table, with columns of these names as texts."""
+    frame = read(())
+    if not _MAY_BE_CODE.search(path.read_bytes()):
+        return frame
+    numbers = [name for name in frame if frame[name].dtype.kind in "iufO"]  # numbers beyond int64 are objects
+    texts = read(numbers)
+    return frame.assign(**{name: texts[name] for name in numbers if are_codes(texts[name].dropna().unique())})
 
 
 def _of_text(pandas: ModuleType, path: Path, separator: str, alone: bool, kinds: dict[str, type]) -> Any:
@@ -220,3 +237,13 @@ def _agreeing(lines: list[list[str]]) -> int:
     """How many lines have a value for each name; one more may be empty, behind a last separator."""
     many = len(lines[0])
     return sum(len(line) == many or (len(line) == many + 1 and not line[-1]) for line in lines[1:])
+
+
+def are_codes(texts: Collection[str]) -> bool:
+    """Whether texts are whole numbers without a sign, some of them with a zero in front: as numbers, 01 and 1 are one.
+
+    >>> are_codes(["01", "1", "10"]), are_codes(["0", "10"]), are_codes(["-05", "03"]), are_codes(["01.5", "02"])
+    (True, False, False, False)
+    """
+    bare = [text.strip() for text in texts]
+    return all(text.isascii() and text.isdigit() for text in bare) and any(text[0] == "0" and text != "0" for text in bare)

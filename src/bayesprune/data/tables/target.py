@@ -8,8 +8,8 @@ from jax.typing import ArrayLike
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import as_texts, positions
 from bayesprune.data.tables.exposure import COUNTS, as_exposures, kind_of_counts, mean_rate
-from bayesprune.data.tables.reading import floats, is_number
-from bayesprune.data.tables.texts import check_names
+from bayesprune.data.tables.reading import are_codes, floats, is_number
+from bayesprune.data.tables.texts import check_names, zeros_in_front
 
 FEW = 20  # whole numbers of no more values than this may be classes
 EACH = 5  # rows with a class, on average
@@ -36,6 +36,13 @@ class Target:
     rate: float | None = None
     exposure: str = ""
     others: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the classes have the order of numbers, no two of them the same."""
+        if not self.text:
+            return True
+        return are_codes(self.classes) and len({float(name) for name in self.classes}) == len(self.classes)
 
     def encode(self, values: np.ndarray, where: str, exposures: np.ndarray | None = None) -> np.ndarray:
         """(rows,): int32 labels, or float32 in training units; (rows, 2) of counts beside their exposures."""
@@ -116,13 +123,17 @@ def guess(values: np.ndarray) -> str:
 def may_be(values: np.ndarray) -> list[str]:
     """Of `KINDS`, what finite values allow: fractions are no classes or counts, and shares lie between 0 and 1.
 
+    Texts are classes; of `are_codes` they may be numbers, where somebody says so.
+
     >>> [may_be(np.array(values)) for values in (["a", "b"], [-1, 1], [0.5, 2.0], [0.5, 0.2])]
     [['classes'], ['classes', 'numbers'], ['numbers'], ['numbers', 'shares']]
     >>> may_be(np.array([0, 1, 1]))
     ['classes', 'numbers', 'counts', 'overdispersed counts']
     """
     if values.dtype.kind not in "biuf":
-        return ["classes"]
+        if not are_codes(set(as_texts(values))):
+            return ["classes"]
+        values = floats(values)
     whole, low, high = bool(np.all(values == np.round(values))), values.min(), values.max()
     counts = whole and low >= 0
     allowed = {"classes": whole, "numbers": True, **dict.fromkeys(COUNTS, counts), "shares": low > 0 and high < 1}
@@ -141,7 +152,7 @@ def _check_classes(name: str, values: np.ndarray, asked: bool) -> None:
     if not asked and not _repeat(len(texts), len(values)):
         raise ValueError(
             f"target {name!r} is text of {len(texts):,} different values, such as {texts[0]!r}, in {len(values):,} rows: fewer "
-            f"than {EACH} for each. Unite rare ones, or leave their rows out, {CLASSES}"
+            f"than {EACH} for each. Unite rare ones, or leave their rows out, {CLASSES}{zeros_in_front(texts)}"
         )
 
 
