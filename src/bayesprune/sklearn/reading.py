@@ -28,6 +28,7 @@ from bayesprune.sklearn.frames import (
     warn_of_numbers,
     with_clocks,
 )
+from bayesprune.sklearn.levels import warn_of_codes
 from sklearn import config_context
 
 NUMBERS = "numbers"
@@ -125,6 +126,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
         the fit it is cross-fitted: of a row's category by other rows. Categories of one or two rows share one mean, or where
         these are fewer than five rows, the mean of all; so do later ones.
 
+    Whole numbers are amounts; where names would say more, a warning has the remedy (`levels.warn_of_codes`).
+
     Dates, as such or as texts with the year first: a number of days, and of month, weekday and hour those that vary
     (`dates.DateParts`), by the clock of the column's time zone, for later rows too.
 
@@ -142,11 +145,15 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
     frame = of_kinds(X, kinds)
     for place in kinds.texts:
-        if not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
+        declared = str(X.dtypes.iloc[place]) == "category"  # numbers, too, if somebody says so
+        if declared or not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
             warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
+    called = _called(X, frame.shape[1])
     if numbers:
+        amounts = frame.iloc[:, numbers].to_numpy(np.float64, na_value=np.nan) if is_frame(X) else frame
+        warn_of_codes(amounts, [called[place] for place in numbers], y, labels, seed, is_frame(X))
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
     for place in kinds.texts:
         many = np.ndim(y) == 1 and common_in(frame.iloc[:, place]).by_means
@@ -160,7 +167,6 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
         forget_few(encoder.named_transformers_[str(place)])
     owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
     names, twofold = np.empty(found.shape[1], object), []
-    called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in numbers]
     for name, fitted, places in encoder.transformers_:
         of = encoder.output_indices_[name]
         names[of] = fitted.get_feature_names_out(np.take(called, places))
@@ -173,6 +179,11 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
             twofold.append(TwoCategories(places[0], of.start, tuple(fitted.categories_[0]), float(found[:, of.start].mean())))
     columns = tuple(X.columns) if is_frame(X) else None
     return Reading(encoder, columns, kinds, owner, free, tuple(names), twofold=tuple(twofold)), found
+
+
+def _called(X: Any, columns: int) -> list[str]:
+    """What the columns of X are called, those of an array by their places."""
+    return [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in range(columns)]
 
 
 def _with_gaps(X: Any) -> Any:
@@ -201,6 +212,7 @@ class WithRows:
                 refuse_texts(error)
                 raise
             self._reading = of_numbers(x)
+            warn_of_codes(x, _called(X, x.shape[1]), y, labels, self._seed, is_frame(X))
             return x, y
         validate_data(self, X, skip_check_array=True)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")

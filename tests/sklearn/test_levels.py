@@ -1,0 +1,122 @@
+"""Whole numbers that are names: which columns are taken for such, by an oracle of pandas and SciPy, and the warning of them."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import bayesprune as bp
+from bayesprune.sklearn.levels import lead_of_levels, places_of_names, targets_of
+
+SHORT = {"hidden": (2,), "num_steps": 20, "num_samples": 2, "random_state": 0}
+
+
+def zips(rows: int = 600, levels: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    """Codes without an order beside two numbers; y of the codes and of the first number."""
+    rng = np.random.default_rng(0)
+    codes, at = rng.permutation(90_000)[:levels] + 10_000, rng.integers(0, levels, rows)
+    x = np.column_stack([rng.standard_normal(rows), codes[at], rng.standard_normal(rows)])
+    return x, rng.normal(0, 1.5, levels)[at] + x[:, 0] + 0.5 * rng.standard_normal(rows)
+
+
+def by_pandas(column: np.ndarray, y: np.ndarray, folds: np.ndarray) -> float:
+    """Student's t of paired squared errors, but of the two levels that lead most: by frames, loops and NumPy's polynomials."""
+    levels = np.unique(column)
+    place = pd.Series(column).map({level: i for i, level in enumerate(levels)}).to_numpy()
+    mine, theirs = np.zeros(len(y)), np.zeros(len(y))
+    for fold in range(5):
+        held = folds == fold
+        for output in y.T:
+            smooth = np.polynomial.Chebyshev.fit(place[~held], output[~held], 3)(place)
+            left = pd.Series((output - smooth)[~held]).groupby(place[~held])
+            sums, rows = left.sum(), left.count()
+            for row in np.flatnonzero(held):
+                near = [i for i in rows.index if 0 < abs(i - place[row]) <= 3]
+                own = sums.get(place[row], 0.0) / (rows.get(place[row], 0) + 3)
+                beside = sum(sums[i] for i in near) / (sum(rows[i] for i in near) + 3)
+                mine[row] += (output[row] - smooth[row] - own) ** 2
+                theirs[row] += (output[row] - smooth[row] - beside) ** 2
+    most = pd.Series(theirs - mine).groupby(place).sum().nlargest(2).index
+    asked = ~np.isin(place, most)
+    return float(stats.ttest_rel(theirs[asked], mine[asked]).statistic)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 4])
+def test_the_lead_is_student_s_t_of_paired_errors(classes: int) -> None:
+    x, y = zips(240, 15)
+    folds = np.random.default_rng(1).permutation(240) % 5
+    if classes:
+        labels = pd.qcut(y, classes, labels=[f"c{i}" for i in range(classes)])
+        targets, outputs = targets_of(np.asarray(labels), labels=True), pd.get_dummies(labels).to_numpy(float)
+    else:
+        targets, outputs = targets_of(1e200 * y, labels=False), y[:, None]  # squares of which are infinite
+    assert targets is not None
+    np.testing.assert_allclose(lead_of_levels(x[:, 1], targets, folds), by_pandas(x[:, 1], outputs, folds), rtol=1e-4)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_names_are_found_and_other_whole_numbers_are_not(labels: bool) -> None:
+    """Codes, and hours of two tides; neither ages, counts, what is mostly zero, noise, nor too many levels or too few."""
+    rng, (x, y) = np.random.default_rng(0), zips(2000)
+    hours, ages, counts, few = rng.integers(0, 24, 2000), rng.integers(18, 80, 2000), rng.poisson(6, 2000), np.arange(2000) % 8
+    zeros, many = np.where(rng.random(2000) < 0.8, 0, rng.integers(1, 60, 2000)), rng.permutation(2000) // 5
+    y = y + 1.5 * np.sin(hours * np.pi / 3) + ages / 20 - 0.002 * (ages - 45) ** 2 + 0.2 * counts + few % 3 + 2.0 * (zeros > 0)
+    table = np.column_stack([x, hours, ages, counts, zeros, few, many, rng.integers(0, 50, 2000)])
+    assert places_of_names(table, y > np.median(y) if labels else y, labels=labels, seed=0) == (1, 3)
+    assert places_of_names(table, np.stack([y, y], axis=1), labels=False, seed=0) == ()
+    assert places_of_names(table, np.zeros(2000), labels=labels, seed=0) == ()
+    assert places_of_names(table, np.arange(2000), labels=True, seed=0) == ()  # as many classes as rows
+
+
+SMOOTH: list[Callable[..., np.ndarray]] = [
+    lambda u, a, b: a * u,
+    lambda u, a, b: np.tanh(2 * a * (u - 0.5)),
+    lambda u, a, b: a * u + b * u**2,
+    lambda u, a, b: np.sign(a) * np.log(u + 0.1),
+    lambda u, a, b: np.exp(-abs(a) * u),
+    lambda u, a, b: np.sin(np.pi * a * u / 2 + b),  # one period at most
+    lambda u, a, b: np.abs(u - 0.5),
+    lambda u, a, b: np.sqrt(u),
+]
+
+
+def test_ages_years_and_counts_are_no_names() -> None:
+    """200 smooth functions of numbers that are spread evenly, or as counts are.
+
+    With twenty other keys the largest leads of 4,000 columns were 5.5 and 3.9 standard errors, where six are asked for.
+    """
+    rng, found = np.random.default_rng(0), 0
+    for trial in range(200):
+        levels = int(rng.integers(12, 80))
+        rows, a, b = int(rng.integers(max(8 * levels, 300), 2500)), *(rng.uniform(0.5, 4, 2) * rng.choice([-1, 1], 2))
+        column = rng.integers(0, levels, rows) if trial % 3 else np.minimum(rng.poisson(levels / 3, rows), levels)
+        mean = SMOOTH[trial % len(SMOOTH)](column / levels, a, b)
+        y = rng.uniform(0.1, 1.5) * mean / mean.std() + rng.standard_normal(rows)
+        labels = bool(trial // 2 % 2)
+        found += len(places_of_names(column[:, None].astype(float), y > np.median(y) if labels else y, labels, seed=trial))
+    assert not found, found
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "gaps", "texts beside", "classes"])
+def test_codes_are_read_as_amounts_with_a_warning(kind: str) -> None:
+    """By name, once, with a remedy that ends it."""
+    x, y = zips()
+    frame = pd.DataFrame(x, columns=["a", "zip", "b"]).astype({"zip": "Int64"})
+    if kind == "gaps":
+        frame.loc[::50, "zip"] = pd.NA
+    if kind == "texts beside":
+        frame["town"] = np.where(x[:, 0] > 0, "north", "south")
+    estimator = bp.BayesianSparseClassifier if kind == "classes" else bp.BayesianSparseRegressor
+    table, name = (x, "x1") if kind == "array" else (frame, "zip")
+    y = np.where(y > 0, "dear", "cheap") if kind == "classes" else y
+    with pytest.warns(UserWarning, match=f"column '{name}' of X holds whole numbers that tell y apart as names do") as said:
+        model = estimator(**SHORT).fit(table, y)
+    assert sum("as names do" in str(one.message) for one in said) == 1
+    np.testing.assert_array_equal(model.numbers_of(table)[1:50, 1], x[1:50, 1])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "column")
+        model.predict(table)
+        estimator(**SHORT).fit(frame.assign(zip=frame["zip"].astype("category")), y)
