@@ -1,6 +1,6 @@
 """False discoveries at a stated rate: `BayesianFeatureSelector(fdr=0.2)` on seven simulations, 200 draws of each.
 
-    pip install hidimstat boruta                                   # what it needs beside the project
+    pip install hidimstat                                          # what it needs beside the project
     python benchmarks/false_discoveries.py run                     # what is not in runs/false_discoveries.jsonl yet: hours
     python benchmarks/false_discoveries.py run --only data=n_less  # one simulation
     python benchmarks/tables.py                                    # from the results kept here, into the page
@@ -14,11 +14,9 @@ those selected.
 
 Models: "ours"; "lasso_copies", the same copies told from inputs by |slope| of `LassoCV`, as is the custom; "lasso_shrunk",
 that with correlations drawn towards 0 whatever the numbers; "lasso", what `LassoCV` leaves at more than a tenth of its
-largest slope; "hidimstat", its `ModelXKnockoff` at the same level, all else as it comes; "boruta", `BorutaPy` around the
-forest of its own example (trees of depth 5), which promises no rate, on the five simulations of more rows than columns. A
-record holds twenty draws, of "hidimstat" there are three and of "boruta" one. The rule was mended on draws 0 to 29 of
-simulations like these (its statistic, the seed that depends on the data; of columns that outnumber rows the covariance, on
-draws 0 to 39); the draws 1000 to 1199 are reported.
+largest slope; "hidimstat", its `ModelXKnockoff` at the same level, all else as it comes. A record holds twenty draws, of
+"hidimstat" there is one. The rule was mended on draws 0 to 29 of simulations like these (its statistic, the seed that
+depends on the data; of columns that outnumber rows the covariance, on draws 0 to 39); the draws 1000 to 1199 are reported.
 """
 
 import warnings
@@ -30,7 +28,6 @@ import jax
 import numpy as np
 from selection import Problem
 from sklearn.covariance import ledoit_wolf_shrinkage
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoCV
 
@@ -131,31 +128,16 @@ def of_hidimstat(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     return np.asarray(knockoffs.fdr_selection(fdr=LEVEL), bool)
 
 
-def of_boruta(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-    from boruta import BorutaPy
-
-    forest = RandomForestRegressor(max_depth=5)
-    return np.asarray(BorutaPy(forest, n_estimators="auto", random_state=seed).fit(x, y).support_, bool)
-
-
-HIDIMSTAT, BORUTA = "hidimstat", "boruta"
+HIDIMSTAT = "hidimstat"
 MODELS = {
     "ours": ours,
     "lasso_copies": lasso_copies,
     "lasso_shrunk": lasso_shrunk,
     "lasso": lasso,
     HIDIMSTAT: of_hidimstat,
-    BORUTA: of_boruta,
 }
-RECORDS = {HIDIMSTAT: 3, BORUTA: 1}  # of others all
-TOO_LONG = {Cell(data, BORUTA, KEPT[0]) for data in ("n_less", "n_less_correlated")}  # minutes a draw
-CELLS = tuple(
-    cell
-    for data in DATA
-    for model in MODELS
-    for first in KEPT[: RECORDS.get(model)]
-    if (cell := Cell(data, model, first)) not in TOO_LONG
-)
+RECORDS = {HIDIMSTAT: 1}  # of others all
+CELLS = tuple(Cell(data, model, first) for data in DATA for model in MODELS for first in KEPT[: RECORDS.get(model)])
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
@@ -196,8 +178,6 @@ def rates(found: cells.Found) -> str:
         "lasso, a tenth: power",
         "FDR",
         "hidimstat: power",
-        "FDR",
-        "Boruta: power",
         "FDR",
     ]
     return cells.table(heads, rows, "l" + "r" * (len(heads) - 1))
