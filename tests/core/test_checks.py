@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.checks import check_mask, check_site
+from bayesprune.core.checks import check_level, check_mask, check_share, check_site, check_within, got
 
 SHAPES = {"Dense_0.kernel": (2, 3), "Dense_0.bias": (3,)}
 
@@ -64,3 +64,44 @@ def test_every_door_says_the_same(rng_key: jax.Array) -> None:
                 door(mask)
             told.append(str(error.value).split(" Did you mean")[0])  # the doors know more sites or fewer
         assert len(set(told)) == 1
+
+
+HALVES = [0.5, np.float16(0.5), np.float64(0.5), np.array(0.5, np.float32), jnp.array(0.5), jnp.array(0.5, jnp.bfloat16)]
+
+
+@pytest.mark.parametrize("value", HALVES, ids=lambda value: str(getattr(value, "dtype", "float")) + type(value).__name__)
+def test_a_number_of_any_type_lies_where_it_lies(value: object) -> None:
+    check_within(value, "keep", "(0, 1)")
+    check_share(value, "keep", "a share")
+    check_level(value, "keep")
+    with pytest.raises(ValueError, match=r"^keep must lie in \(0\.5, 1\], got 0\.5: a share\.$"):
+        check_within(value, "keep", "(0.5, 1]", "a share")
+
+
+OUTSIDE = {
+    "an end": (np.int64(1), "1"),
+    "NaN": (np.float32(np.nan), "nan"),
+    "infinite": (jnp.array(jnp.inf, jnp.bfloat16), "inf"),
+    "no boolean": (np.True_, "True"),
+    "complex": (0.5j, "0.5j"),
+    "complex, in an array": (np.array(0.5j), "0.5j"),
+    "more than a float holds": (10**400, "1000"),
+    "several": (np.array([0.5]), "ndarray"),
+    "text": ("0.5", "'0.5'"),
+    "nothing": (None, "None"),
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_what_lies_outside_is_shown(case: str) -> None:
+    value, shown = OUTSIDE[case]
+    for check in (check_level, lambda value, name: check_within(value, name, "[0, 1)")):
+        with pytest.raises(ValueError, match=rf"level must lie in .0, 1\), got {re.escape(shown)}"):
+            check(value, "level")
+
+
+def test_numbers_of_numpy_are_shown_as_they_are() -> None:
+    assert [got(value) for value in (np.float64(1.5), np.float32(0.1), np.int64(3))] == ["1.5", "0.1", "3"]
+    key = jax.random.key(0)
+    assert [got(value) for value in (np.zeros(2), key, [1.0])] == ["ndarray", type(key).__name__, "list"]
+    assert got(np.str_("a")) == repr(np.str_("a"))

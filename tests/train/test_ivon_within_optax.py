@@ -49,6 +49,20 @@ def test_numbers_that_change_are_those_of_the_last_update(name, rng_key) -> None
     np.testing.assert_allclose(node.gain(), gain, rtol=1e-2, atol=1e-3)
 
 
+def test_numbers_are_injected_as_short_as_the_parameters(rng_key) -> None:
+    """optax hands them on in the parameters' type; the step is that of the same rounded numbers without it."""
+    params, gradient = {"w": jnp.array([1.0, -0.5], jnp.bfloat16)}, {"w": jnp.array([0.5, 0.25], jnp.bfloat16)}
+    h0, b1, b2, rate, decay = (float(jnp.bfloat16(number)) for number in (H0, B1, B2, RATE, DECAY))
+    plain = bp.ivon(rate, num_rows=ROWS, weight_decay=decay, h0=h0, b1=b1, b2=b2)
+    steps = []
+    for optimizer in (injected(), plain):
+        state = optimizer.init(params)
+        weights = bp.ivon_draw(rng_key, params, state)
+        steps.append(np.asarray(optimizer.update(gradient, state, params, sample=weights)[0]["w"], np.float32))
+    np.testing.assert_allclose(*steps, rtol=0.05)
+    assert np.abs(steps[0]).min() > 0.001
+
+
 def test_draws_have_the_injected_spread(rng_key) -> None:
     """The same noise, by a hundredth of the rows ten times as wide."""
     params = {"w": jnp.zeros(50)}

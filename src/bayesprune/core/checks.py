@@ -59,7 +59,7 @@ def check_within(value: Any, name: str, interval: str, meaning: str = "") -> Non
     if isinstance(value, jax.core.Tracer):
         return
     low, high = map(float, interval[1:-1].split(","))
-    number = np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number)
+    number = np.ndim(value) == 0 and _numbers(value) and not np.iscomplexobj(value)
     inside = number and low <= float(value) <= high
     ends = {low} if interval[0] == "(" else set()
     ends |= {high} if interval[-1] == ")" else set()
@@ -117,12 +117,15 @@ def check_site(argument: str, site: str, value: ArrayLike, shapes: Mapping[str, 
 def got(value: object) -> str:
     """What was given, for a message: a name or number as it is, a class with what to do, all else by its kind.
 
-    >>> got(0.1), got(dict), got([])
-    ('0.1', 'the class dict (call it)', 'list')
+    >>> got(0.1), got(np.float32(0.1)), got(dict), got([])
+    ('0.1', '0.1', 'the class dict (call it)', 'list')
     """
     if isinstance(value, type):
         return f"the class {value.__name__} (call it)"
-    return repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+    dtype = value.dtype if isinstance(value, np.generic | np.ndarray | jax.Array) and not value.ndim else None
+    if dtype is not None and any(jnp.issubdtype(dtype, kind) for kind in (np.number, np.bool_)):
+        return str(value)
+    return repr(value) if isinstance(value, str | int | float | complex | None) else type(value).__name__
 
 
 def check_function(given: object, name: str, example: str) -> Callable[..., Any]:

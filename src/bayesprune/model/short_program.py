@@ -119,7 +119,7 @@ def cut_short(bnn: BNN, slices: Slices, strict: bool = False, single: Single = (
 
     ``single``: arrays that are held as vectors of their entries.
 
-    ``strict``: as of `transforms.short_arrays.of_short_arrays`, whose `UnfitError` the program then raises where it is run.
+    ``strict``: as of `of_short_arrays`, whose `UnfitError` the program then raises where it is run.
     """
     kept, sizes = {site: one for site, _, one in slices}, {site: shape for site, shape, _ in slices}
     other, entries = copy.copy(bnn), dict(single)
