@@ -2,8 +2,8 @@
 # # Feature selection: which inputs matter, and how sure is the network of it?
 #
 # **Question.** Fifty inputs, five of which matter, two of them only together. A network whose weights may be exactly zero is
-# fitted. Which inputs does it use, with what probability, and does it predict the better for it? Two rivals are asked the
-# same: a dense Bayesian network whose inputs are ranked by the size of their weights, and the lasso.
+# fitted. Which inputs does it use, with what probability, and does it predict the better for it? Two rivals answer the
+# same question: a dense Bayesian network whose inputs are ranked by the size of their weights, and the lasso.
 #
 # Run it with `python examples/02_feature_selection.py`, or cell by cell; it takes about a minute of two cores. The figures
 # go to `runs/` beside this file.
@@ -75,8 +75,8 @@ def rmse(bnn: bp.BNN, params: dict, inputs: np.ndarray, mask: dict | None = None
 # ## Fit and prune
 #
 # From the posterior of the sparse network three selections: the inputs of the median probability network (some weight of
-# theirs is more likely there than not), those that keep the expected share of wrong ones below a tenth, and the most
-# important ones by paths to the output, told that there are five.
+# theirs is more likely there than not), those that keep the expected share of wrong ones below a tenth, and the
+# five most important ones by paths to the output.
 
 # %%
 everything = np.ones(num_inputs, bool)
@@ -92,8 +92,8 @@ selections = {
 }
 
 # %% [markdown]
-# The rivals. The dense network ranks, but does not say where to stop: it is told the five. The lasso finds its penalty by
-# cross-validation.
+# The rivals. The dense network ranks, but does not say where to stop, so its first five are taken. The lasso finds its penalty
+# by cross-validation.
 
 # %%
 dense_bnn, dense_fit = fit_on(bp.priors.Gaussian(), everything)
@@ -167,8 +167,8 @@ print(f"\nfigures: {', '.join(f'{name}.png' for name in figures)} in {os.path.re
 #
 # What follows held for three seeds (`BAYESPRUNE_SEED=1`, `2`), each with data of its own.
 #
-# - The sparse network uses the five inputs that matter and no other, by each of the three rules, and nobody told it how
-#   many there are, except in the last. The most probable of the 45 others has a probability of 0.08 to 0.14.
+# - The sparse network uses the five inputs that matter and no other, by each of the three rules; only the last one is given
+#   their number. The most probable of the 45 others has a probability of 0.08 to 0.14.
 # - The dense network's largest weights belong to the right inputs as well, or to four of them: it knows the order, but the
 #   weights of the others are nowhere near zero, so it does not know where to stop, and it predicts about as badly as the lasso.
 # - The lasso finds what works along a straight line, x1 and x4, and takes wrong inputs beside them. It cannot see x0, x2 and

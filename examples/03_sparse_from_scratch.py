@@ -187,7 +187,7 @@ print(f"\nfigures: {', '.join(f'{name}.png' for name in figures)} in {os.path.re
 #
 # - A network need not be dense first. With a tenth of the weights at every step, SSVI is two to four images behind the
 #   dense posterior. Its `nll` is 1.6 to 1.9 times as large; no such order is seen in `ece`.
-# - SSVI and RigL are not to be told apart here, in any of the three scores. The posterior gives each weight a scale as
+# - SSVI and RigL cannot be distinguished here by any of the three scores. The posterior gives each weight a scale as
 #   well, so it keeps twice the numbers. (RigL's weights are held by their whole prior, SSVI's posterior by a hundredth.)
 # - The search is short and keeps much: a tenth is alive at a time, 26 to 28 % at some time; of the first, random tenth 38
 #   to 46 % are still there at the end. The pixels left and right, which say little, lose connections.

@@ -58,9 +58,9 @@ def prune_once(
             support), their priors, inclusion probabilities where the prior makes them, and which weights belong to a unit. With
             a cut by evidence the weights fall that no path through a `BNN`'s network needs: its outputs do not know them.
         data: rows (x, y) of the training data. With them, and ``program``, an act by evidence is verified before it is taken,
-            as those of a fit are: of what the gains of single weights propose, the share is cut whose joint bound is highest,
-            see `prune.verified`. A hand-written `Program` is run on them to be read, too. Methods that cut a given density, or
-            not by evidence, are not verified.
+            as those of a fit are: of what the gains of single weights propose, the first share is cut whose joint bound beats
+            the next smaller one's, see `prune.verified`. A hand-written `Program` is run on them to be read, too. Methods that
+            cut a given density, or not by evidence, are not verified.
         prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what the
             nodes say: one number, or site -> number or array.
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.

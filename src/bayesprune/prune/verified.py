@@ -39,7 +39,7 @@ Bound = Callable[[PyTree], Any]
 def verify(
     bound: Bound, posterior: PyTree, old: PyTree, new: SparseState, info: Info, least: float = 0.0
 ) -> tuple[SparseState, Info]:
-    """The act from the mask ``old`` to ``new``, or the part of it whose bound is highest; and its record.
+    """The act from the mask ``old`` to ``new``, or the first share of it whose bound beats the next; and its record.
 
     Candidates are the weights that ``new`` cuts, and those besides whose removal alone gains evidence: a method that asks for
     more than that before it cuts, as `methods.BMR` does where most of a group is of use, asks so because nobody looks.

@@ -71,8 +71,8 @@ def ivon(
 
     Returns:
         An optax transformation; others may follow it in a chain, or stand before it with ``curvature=``. For some parameters
-        only, put ``optax.masked`` or ``optax.multi_transform`` around it. Parameters may be of bfloat16: means and moments are
-        kept in float32.
+        only, put ``optax.multi_transform`` around it; or ``optax.masked``, chained with a masked optimiser for the others: it
+        hands on their gradients as they are. Parameters may be of bfloat16: means and moments are kept in float32.
 
     Raises:
         ValueError: numbers out of range; an update without parameters, or without one of ``sample`` and ``curvature``.
