@@ -154,3 +154,26 @@ def test_inputs_that_are_repeated_before_a_layer_keep_every_weights_variance() -
 def test_weights_that_two_layers_share_are_refused() -> None:
     with pytest.raises(ValueError, match="two layers have the same weights"):
         engine_of(lambda w, x: x @ w["a"] @ w["a"], {"a": (3, 3)}, (3,))
+
+
+PADS = {
+    "inputs": (
+        lambda w, x: jnp.pad(x, ((0, 0), (0, 1)), constant_values=1.0) @ w["a"],
+        lambda x: np.insert(x, 3, 1.0, 1),
+        (4, 2),
+    ),
+    "below zero": (lambda w, x: jnp.pad(x @ w["a"], ((0, 0), (0, 1)), constant_values=-2.0), np.asarray, (3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", PADS)
+def test_a_constant_that_a_pad_writes_has_no_variance(name) -> None:
+    """By sums: of the weights that a column of ones has, and of none for a logit that is fixed."""
+    net, inputs, shape = PADS[name]
+    engine, x = engine_of(net, {"a": shape}, (3,)), rows(np.random.default_rng(4), 5, 3)
+    made, given = engine.outputs(x), inputs(x)
+    mean, variance = given @ engine.law.loc["a"], given**2 @ engine.law.scale["a"] ** 2
+    if name == "below zero":
+        mean, variance = np.insert(mean, 2, -2.0, 1), np.insert(variance, 2, 0.0, 1)
+    np.testing.assert_allclose(made.mean, mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.variance, variance, rtol=1e-4, atol=1e-7)

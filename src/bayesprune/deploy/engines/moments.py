@@ -130,8 +130,11 @@ class MomentEngine:
         return op.name in MOVES and op.inputs[0] not in self.random and all(i in self.known for i in op.inputs[1:])
 
     def _moved(self, op: Op, given: LayerMoments) -> LayerMoments:
-        rest = [self.known[i] for i in op.inputs[1:]]
-        return LayerMoments(*(np.asarray(reader.step(op.name, op.attributes, len(part), part, *rest)) for part in given))
+        """What a pad writes is a mean: it has no variance."""
+        filler = [self.known[i] for i in op.inputs[1:]]
+        fillers = filler, [np.zeros_like(each) for each in filler]
+        pairs = zip(given, fillers, strict=True)
+        return LayerMoments(*(np.asarray(reader.step(op.name, op.attributes, len(a), a, *rest)) for a, rest in pairs))
 
     def _block(self, x: np.ndarray) -> LayerMoments:
         values = {self.program.rows: LayerMoments(x.astype(np.float64), np.zeros(x.shape))}
