@@ -177,3 +177,30 @@ def test_a_constant_that_a_pad_writes_has_no_variance(name) -> None:
         mean, variance = np.insert(mean, 2, -2.0, 1), np.insert(variance, 2, 0.0, 1)
     np.testing.assert_allclose(made.mean, mean, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(made.variance, variance, rtol=1e-4, atol=1e-7)
+
+
+DIMS = ("NHC", "HIO", "NHC")
+TWICE = {
+    "repeated": (lambda w, x: x @ jnp.repeat(w["a"], 2, 0), (3, 2), (6,)),
+    "symmetric": (lambda w, x: x @ w["a"][jnp.array([0, 1, 2, 2, 1, 0])], (3, 2), (6,)),
+    "one for all inputs": (lambda w, x: x @ jnp.broadcast_to(w["a"], (6, 2)), (1, 2), (6,)),
+    "a kernel of one number": (
+        lambda w, x: jax.lax.conv_general_dilated(x, jnp.broadcast_to(w["a"], (3, 1, 2)), (1,), "VALID", None, None, DIMS),
+        (1, 1, 2),
+        (6, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_weight_that_enters_one_sum_twice_is_refused(name) -> None:
+    net, shape, inputs = TWICE[name]
+    with pytest.raises(ValueError, match=r"a weight enters one sum several times.*draw networks"):
+        engine_of(net, {"a": shape}, inputs)
+
+
+def test_a_weight_that_several_sums_have_keeps_the_variance_of_each() -> None:
+    engine = engine_of(lambda w, x: x @ jnp.repeat(w["a"], 2, 1), {"a": (3, 2)}, (3,))
+    x = rows(np.random.default_rng(5), 4, 3)
+    expected = np.repeat(x**2 @ engine.law.scale["a"] ** 2, 2, 1)
+    np.testing.assert_allclose(engine.outputs(x).variance, expected, rtol=1e-4)

@@ -16,7 +16,7 @@ from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Law, Weighted
-from bayesprune.deploy.sparse.fusing import StoredPlace
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.segments import check_data
 
 ROWS = 1024
@@ -40,7 +40,8 @@ class MomentEngine:
             activations among `fusing.ACTIVATIONS`, and moves.
 
     Raises:
-        ValueError: other weights; weights that several layers share; operations that moments do not go through, named.
+        ValueError: other weights; weights that several layers share, or that enter one sum several times; operations that
+            moments do not go through, named.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -125,6 +126,11 @@ class MomentEngine:
                 "moments take the sums of one layer as independent of the weights of another, and here two layers have the "
                 "same weights: draw networks."
             )
+        if any(_repeats(layer.segment) for layer in self.steps if isinstance(layer, MomentLayer)):
+            raise ValueError(
+                "moments take the weights of one sum as independent of one another, and here a weight enters one sum several "
+                "times, as by jnp.repeat: draw networks."
+            )
 
     def _moves(self, op: Op) -> bool:
         return op.name in MOVES and op.inputs[0] not in self.random and all(i in self.known for i in op.inputs[1:])
@@ -145,6 +151,15 @@ class MomentEngine:
                 values[step.segment.output] = step(values[step.segment.source])
         made = values[self.program.output]
         return LayerMoments(*(np.asarray(part, np.float32) for part in made))
+
+
+def _repeats(segment: Segment) -> bool:
+    """Whether one sum has a random weight at two places."""
+    pattern, weights = segment.pattern, segment.weights
+    if pattern is None or not isinstance(weights, StoredPlace):
+        return False
+    pairs = pattern.rows * weights.where.size + weights.where.reshape(-1)[pattern.places]
+    return len(np.unique(pairs)) < len(pairs)
 
 
 @dataclass(frozen=True)
