@@ -204,3 +204,20 @@ def test_a_weight_that_several_sums_have_keeps_the_variance_of_each() -> None:
     x = rows(np.random.default_rng(5), 4, 3)
     expected = np.repeat(x**2 @ engine.law.scale["a"] ** 2, 2, 1)
     np.testing.assert_allclose(engine.outputs(x).variance, expected, rtol=1e-4)
+
+
+ONE = jnp.arange(3.0)
+TURNED = {
+    "tokens in one axis": lambda w, x: (x.reshape(-1, 3) @ w["a"]).reshape(-1, 5, 2),
+    "tokens first": lambda w, x: (x.transpose(1, 0, 2).reshape(-1, 3) @ w["a"]).reshape(5, -1, 2).transpose(1, 0, 2),
+    "one input for all rows": lambda w, x: jnp.broadcast_to(ONE, (len(x), 5, 3)) @ w["a"],
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_rows_may_be_along_any_axis(name) -> None:
+    engine, x = engine_of(TURNED[name], {"a": (3, 2)}, (5, 3)), rows(np.random.default_rng(6), 4, 5, 3)
+    given = np.broadcast_to(ONE, x.shape) if name == "one input for all rows" else x
+    made = engine.outputs(x)
+    np.testing.assert_allclose(made.mean, given @ engine.law.loc["a"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.variance, given**2 @ engine.law.scale["a"] ** 2, rtol=1e-4, atol=1e-7)

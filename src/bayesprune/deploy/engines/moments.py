@@ -33,7 +33,7 @@ class MomentEngine:
     An activation maps the moments of a Gaussian of that mean and variance to its own: in closed form for a rectifier, by
     quadrature with 32 nodes for tanh, logistic and silu. Exact for dense layers without a hidden one. With one, sums are taken
     as Gaussian, and those of a layer as independent of one another, which they are not, nor are a convolution's at several
-    places, which share its weights: `error` measures what that costs.
+    places and a layer's at several tokens, which share weights: `error` measures what that costs.
 
     Args:
         compact: a `Compact` of ``keep="posterior"`` with Gaussian weights: dense layers, convolutions, sums over windows,
@@ -135,18 +135,19 @@ class MomentEngine:
     def _moves(self, op: Op) -> bool:
         return op.name in MOVES and op.inputs[0] not in self.random and all(i in self.known for i in op.inputs[1:])
 
-    def _moved(self, op: Op, given: LayerMoments) -> LayerMoments:
+    def _moved(self, op: Op, given: LayerMoments, rows: int) -> LayerMoments:
         """What a pad writes is a mean: it has no variance."""
         filler = [self.known[i] for i in op.inputs[1:]]
         fillers = filler, [np.zeros_like(each) for each in filler]
         pairs = zip(given, fillers, strict=True)
-        return LayerMoments(*(np.asarray(reader.step(op.name, op.attributes, len(a), a, *rest)) for a, rest in pairs))
+        return LayerMoments(*(np.asarray(reader.step(op.name, op.attributes, rows, a, *rest)) for a, rest in pairs))
 
     def _block(self, x: np.ndarray) -> LayerMoments:
-        values = {self.program.rows: LayerMoments(x.astype(np.float64), np.zeros(x.shape))}
+        values = {number: LayerMoments(value, np.zeros(value.shape)) for number, value in self.known.items()}
+        values[self.program.rows] = LayerMoments(x.astype(np.float64), np.zeros(x.shape))
         for step in self.steps:
             if isinstance(step, Op):
-                values[step.outputs[0]] = self._moved(step, values[step.inputs[0]])
+                values[step.outputs[0]] = self._moved(step, values[step.inputs[0]], len(x))
             else:
                 values[step.segment.output] = step(values[step.segment.source])
         made = values[self.program.output]
