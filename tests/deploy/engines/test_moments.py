@@ -221,3 +221,13 @@ def test_rows_may_be_along_any_axis(name) -> None:
     made = engine.outputs(x)
     np.testing.assert_allclose(made.mean, given @ engine.law.loc["a"], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(made.variance, given**2 @ engine.law.scale["a"] ** 2, rtol=1e-4, atol=1e-7)
+
+
+def test_outputs_that_are_fixed_have_no_part_in_the_error() -> None:
+    """4,000 networks as above; beside them a logit of -1.3, or nothing else."""
+    x = rows(np.random.default_rng(7), 20, 3)
+    padded = lambda w, x: jnp.pad(x @ w["a"], ((0, 0), (0, 1)), constant_values=-1.3)  # noqa: E731
+    error = engine_of(padded, {"a": (3, 2)}, (3,)).error(KEY, x, 4000)
+    assert 0 < error["mean"] < 3 * 0.016
+    assert 0 < error["std"] < 3 * 0.011
+    assert engine_of(padded, {"a": (3, 2)}, (3,), spread=0.0).error(KEY, x, 10) == {"mean": 0.0, "std": 0.0}

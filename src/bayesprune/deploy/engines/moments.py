@@ -97,16 +97,18 @@ class MomentEngine:
         """How far moments are from those of ``num_samples`` drawn networks, root mean squares over rows and outputs.
 
         "mean": of differences of means in standard deviations of the draws, of which 1 / sqrt(num_samples) is the draws' own;
-        "std": of relative differences of standard deviations, of which about 1 / sqrt(2 num_samples) is.
+        "std": of relative differences of standard deviations, of which about 1 / sqrt(2 num_samples) is. Outputs that are the
+        same in all networks are left out.
         """
         rng = generator(rng_key)
         moments, program = self.outputs(x), self.compact.program
         head = Program((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
         bare = _Bare(program, head, self.law, self.compact.inputs, self.compact.output_shape)
         draws = DrawsEngine(bare).predict_draws(rng, x, num_samples).reshape(num_samples, *moments.mean.shape)
-        spread = np.maximum(draws.std(0), 1e-12)
+        spread, varies = np.maximum(draws.std(0), 1e-12), (moments.variance > 0) | (np.ptp(draws, axis=0) > 0)
         away = (moments.mean - draws.mean(0)) / spread, np.sqrt(moments.variance) / spread - 1
-        return {name: float(np.sqrt(np.mean(np.square(each)))) for name, each in zip(("mean", "std"), away, strict=True)}
+        squares = (np.square(each[varies]).sum() / max(1, varies.sum()) for each in away)
+        return {name: float(np.sqrt(square)) for name, square in zip(("mean", "std"), squares, strict=True)}
 
     # ---- inside
     def _check(self) -> None:
