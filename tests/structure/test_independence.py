@@ -56,6 +56,7 @@ MEET = {
         lambda x: jnp.concatenate([W[:1], W[1:2], W[:1]][: len(x)]) + x,
         "concatenate, of as many arrays as there are rows",
     ),
+    "padded by their edge": (lambda x: jnp.pad(x, ((1, 0), (0, 0)), mode="edge")[:-1], "slice"),
     "outputs turned": (lambda x: x.T, "the order of the outputs' axes"),
     "fewer than seven": (lambda x: jnp.where(jnp.less(7, number(x)), 0.0, x), COUNTED),
     "fewer than two": (lambda x: jnp.where(number(x) < 2, 0.0, x), COUNTED),
@@ -87,6 +88,11 @@ def at(x, place):
     return jax.lax.dynamic_slice(x, (jnp.asarray(place, jnp.int32), jnp.int32(1)), (len(x), 2))
 
 
+def padded(mode):
+    """Of every other axis than that of the rows; of this by nothing, which JAX writes out too."""
+    return lambda x: jnp.pad(x, ((0, 0), (1, 1), (2, 1)), mode=mode)
+
+
 KEPT = {
     "dense": (lambda x: jnp.tanh(x @ W) @ W, (4,)),
     "softmax": (lambda x: jax.nn.softmax(x), (4,)),
@@ -116,6 +122,8 @@ KEPT = {
     "looked up": (lambda x: W[x.astype(int)].mean(1), (3,)),
     "one hot": (lambda x: jax.nn.one_hot(x.astype(int), 4) @ W, (3,)),
     "padded": (lambda x: jnp.pad(x, ((0, 0), (1, 2))), (4,)),
+    "no row of them": (lambda x: jnp.concatenate([x, jnp.tile(x[:1], (0, 1)), x[:0]]) + x[:, :0].sum(1, keepdims=True), (4,)),
+    **{f"padded by {mode}": (padded(mode), (4, 4)) for mode in ("edge", "linear_ramp", "mean", "median", "maximum", "wrap")},
     "tiled": (lambda x: jnp.concatenate([jnp.tile(W[None, :1], (x.shape[0], 1, 1)), x], 1), (3, 4)),
     "a place by numbers": (lambda x: at(x, number(x) - number(x)), (4,)),
     "a place by a negative": (lambda x: at(x, -number(x) + number(x)), (4,)),

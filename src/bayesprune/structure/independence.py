@@ -6,7 +6,7 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Literal
 
-from bayesprune.structure.jaxprs import Equation, JaxprLike, called, scan_parts
+from bayesprune.structure.jaxprs import Equation, JaxprLike, as_often, called, scan_parts, unread
 from bayesprune.structure.numbered import TOLD_APART, Never, Own, wide
 from bayesprune.structure.ops import record_of
 from bayesprune.structure.row_states import Mixed, RowAxis, State, axis_of, constant, folded, numbered
@@ -51,7 +51,10 @@ def _closed(one: JaxprLike, other: JaxprLike, inputs: Sequence[State]) -> list[S
     states.update(zip(inner.invars, inputs, strict=True))
     read = lambda atom, pair: constant(atom.val, pair.val) if isinstance(atom, Literal) else states[atom]  # noqa: E731
     known: dict[Any, Any] = {}
-    for equation, second in zip(inner.eqns, twin.eqns, strict=True):
+    for equation, second, empty in zip(inner.eqns, twin.eqns, unread(inner, twin), strict=True):
+        if empty is not None:
+            states.update(dict.fromkeys(empty))
+            continue
         if len(equation.invars) != len(second.invars):
             states.update(zip(equation.outvars, _copies(equation, second, states), strict=True))
             continue
@@ -81,8 +84,14 @@ def _step(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     inputs = [RowAxis(state.axis, uniform=True) if isinstance(state, Never) else state for state in inputs]
     if mixed := next((state for state in inputs if isinstance(state, Mixed)), None):
         return [mixed] * len(outs)
-    if name == "scan" and one.params["length"] != other.params["length"]:
+    if not as_often(one, other):
         return _one_by_one(one, other, inputs)
+    if name == "concatenate":
+        full = [
+            state for state, *atoms in zip(inputs, one.invars, other.invars, strict=True) if any(a.aval.size for a in atoms)
+        ]
+        if len(full) == 1:
+            return full
     if (program := called(one)) is not None:
         return _closed(program, called(other), inputs)
     if any(isinstance(state, Own) for state in inputs):

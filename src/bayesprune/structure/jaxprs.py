@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
+import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, jaxpr_as_fun
 
@@ -63,6 +64,34 @@ def called(equation: Equation) -> Any:
 def program_for(equation: Equation, function: Callable[..., Any]) -> Any:
     """The program of ``function`` for operands like those of an equation."""
     return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars))
+
+
+def as_often(one: Equation, other: Equation) -> bool:
+    """Of the same equation for two numbers of rows: whether it is no loop over the rows."""
+    return bool(one.primitive.name != "scan" or one.params["length"] == other.params["length"])
+
+
+def unread(one: JaxprLike, other: JaxprLike) -> list[dict[Any, np.ndarray] | None]:
+    """Of each equation that no result is made of, what it makes without entries, by variable; None of all others.
+
+    ``one``, ``other``: the same function for two numbers of rows. `jnp.pad` repeats the edges of every axis, those of an axis
+    that it does not pad not once.
+    """
+    read = {atom for atom in one.outvars if not isinstance(atom, Literal)}
+    found: list[dict[Any, np.ndarray] | None] = []
+    for equation, second in reversed(list(zip(one.eqns, other.eqns, strict=True))):
+        pairs = zip(equation.outvars, second.outvars, strict=True)
+        empty = {a: np.zeros(a.aval.shape, a.aval.dtype) for a, b in pairs if _empty(a.aval, b.aval)}
+        is_read = bool(equation.effects) or any(v in read and v not in empty for v in equation.outvars)
+        if is_read:
+            read.update(atom for atom in equation.invars if not isinstance(atom, Literal))
+        found.append(None if is_read else empty)
+    return found[::-1]
+
+
+def _empty(one: Any, other: Any) -> bool:
+    """Whether an array has no entries, however many rows there are, and no axis of the rows."""
+    return 0 in one.shape and one.shape == other.shape and isinstance(one.dtype, np.dtype)
 
 
 def again(jaxpr: Jaxpr, equation: Equation, values: Sequence[Any]) -> list[Any]:

@@ -154,3 +154,80 @@ def test_inputs_that_are_repeated_before_a_layer_keep_every_weights_variance() -
 def test_weights_that_two_layers_share_are_refused() -> None:
     with pytest.raises(ValueError, match="two layers have the same weights"):
         engine_of(lambda w, x: x @ w["a"] @ w["a"], {"a": (3, 3)}, (3,))
+
+
+PADS = {
+    "inputs": (
+        lambda w, x: jnp.pad(x, ((0, 0), (0, 1)), constant_values=1.0) @ w["a"],
+        lambda x: np.insert(x, 3, 1.0, 1),
+        (4, 2),
+    ),
+    "below zero": (lambda w, x: jnp.pad(x @ w["a"], ((0, 0), (0, 1)), constant_values=-2.0), np.asarray, (3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", PADS)
+def test_a_constant_that_a_pad_writes_has_no_variance(name) -> None:
+    """By sums: of the weights that a column of ones has, and of none for a logit that is fixed."""
+    net, inputs, shape = PADS[name]
+    engine, x = engine_of(net, {"a": shape}, (3,)), rows(np.random.default_rng(4), 5, 3)
+    made, given = engine.outputs(x), inputs(x)
+    mean, variance = given @ engine.law.loc["a"], given**2 @ engine.law.scale["a"] ** 2
+    if name == "below zero":
+        mean, variance = np.insert(mean, 2, -2.0, 1), np.insert(variance, 2, 0.0, 1)
+    np.testing.assert_allclose(made.mean, mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.variance, variance, rtol=1e-4, atol=1e-7)
+
+
+DIMS = ("NHC", "HIO", "NHC")
+TWICE = {
+    "repeated": (lambda w, x: x @ jnp.repeat(w["a"], 2, 0), (3, 2), (6,)),
+    "symmetric": (lambda w, x: x @ w["a"][jnp.array([0, 1, 2, 2, 1, 0])], (3, 2), (6,)),
+    "one for all inputs": (lambda w, x: x @ jnp.broadcast_to(w["a"], (6, 2)), (1, 2), (6,)),
+    "a kernel of one number": (
+        lambda w, x: jax.lax.conv_general_dilated(x, jnp.broadcast_to(w["a"], (3, 1, 2)), (1,), "VALID", None, None, DIMS),
+        (1, 1, 2),
+        (6, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_weight_that_enters_one_sum_twice_is_refused(name) -> None:
+    net, shape, inputs = TWICE[name]
+    with pytest.raises(ValueError, match=r"a weight enters one sum several times.*draw networks"):
+        engine_of(net, {"a": shape}, inputs)
+
+
+def test_a_weight_that_several_sums_have_keeps_the_variance_of_each() -> None:
+    engine = engine_of(lambda w, x: x @ jnp.repeat(w["a"], 2, 1), {"a": (3, 2)}, (3,))
+    x = rows(np.random.default_rng(5), 4, 3)
+    expected = np.repeat(x**2 @ engine.law.scale["a"] ** 2, 2, 1)
+    np.testing.assert_allclose(engine.outputs(x).variance, expected, rtol=1e-4)
+
+
+ONE = jnp.arange(3.0)
+TURNED = {
+    "tokens in one axis": lambda w, x: (x.reshape(-1, 3) @ w["a"]).reshape(-1, 5, 2),
+    "tokens first": lambda w, x: (x.transpose(1, 0, 2).reshape(-1, 3) @ w["a"]).reshape(5, -1, 2).transpose(1, 0, 2),
+    "one input for all rows": lambda w, x: jnp.broadcast_to(ONE, (len(x), 5, 3)) @ w["a"],
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_rows_may_be_along_any_axis(name) -> None:
+    engine, x = engine_of(TURNED[name], {"a": (3, 2)}, (5, 3)), rows(np.random.default_rng(6), 4, 5, 3)
+    given = np.broadcast_to(ONE, x.shape) if name == "one input for all rows" else x
+    made = engine.outputs(x)
+    np.testing.assert_allclose(made.mean, given @ engine.law.loc["a"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(made.variance, given**2 @ engine.law.scale["a"] ** 2, rtol=1e-4, atol=1e-7)
+
+
+def test_outputs_that_are_fixed_have_no_part_in_the_error() -> None:
+    """4,000 networks as above; beside them a logit of -1.3, or nothing else."""
+    x = rows(np.random.default_rng(7), 20, 3)
+    padded = lambda w, x: jnp.pad(x @ w["a"], ((0, 0), (0, 1)), constant_values=-1.3)  # noqa: E731
+    error = engine_of(padded, {"a": (3, 2)}, (3,)).error(KEY, x, 4000)
+    assert 0 < error["mean"] < 3 * 0.016
+    assert 0 < error["std"] < 3 * 0.011
+    assert engine_of(padded, {"a": (3, 2)}, (3,), spread=0.0).error(KEY, x, 10) == {"mean": 0.0, "std": 0.0}

@@ -16,7 +16,7 @@ from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Law, Weighted
-from bayesprune.deploy.sparse.fusing import StoredPlace
+from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.segments import check_data
 
 ROWS = 1024
@@ -33,14 +33,15 @@ class MomentEngine:
     An activation maps the moments of a Gaussian of that mean and variance to its own: in closed form for a rectifier, by
     quadrature with 32 nodes for tanh, logistic and silu. Exact for dense layers without a hidden one. With one, sums are taken
     as Gaussian, and those of a layer as independent of one another, which they are not, nor are a convolution's at several
-    places, which share its weights: `error` measures what that costs.
+    places and a layer's at several tokens, which share weights: `error` measures what that costs.
 
     Args:
         compact: a `Compact` of ``keep="posterior"`` with Gaussian weights: dense layers, convolutions, sums over windows,
             activations among `fusing.ACTIVATIONS`, and moves.
 
     Raises:
-        ValueError: other weights; weights that several layers share; operations that moments do not go through, named.
+        ValueError: other weights; weights that several layers share, or that enter one sum several times; operations that
+            moments do not go through, named.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -96,16 +97,18 @@ class MomentEngine:
         """How far moments are from those of ``num_samples`` drawn networks, root mean squares over rows and outputs.
 
         "mean": of differences of means in standard deviations of the draws, of which 1 / sqrt(num_samples) is the draws' own;
-        "std": of relative differences of standard deviations, of which about 1 / sqrt(2 num_samples) is.
+        "std": of relative differences of standard deviations, of which about 1 / sqrt(2 num_samples) is. Outputs that are the
+        same in all networks are left out.
         """
         rng = generator(rng_key)
         moments, program = self.outputs(x), self.compact.program
         head = Program((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
         bare = _Bare(program, head, self.law, self.compact.inputs, self.compact.output_shape)
         draws = DrawsEngine(bare).predict_draws(rng, x, num_samples).reshape(num_samples, *moments.mean.shape)
-        spread = np.maximum(draws.std(0), 1e-12)
+        spread, varies = np.maximum(draws.std(0), 1e-12), (moments.variance > 0) | (np.ptp(draws, axis=0) > 0)
         away = (moments.mean - draws.mean(0)) / spread, np.sqrt(moments.variance) / spread - 1
-        return {name: float(np.sqrt(np.mean(np.square(each)))) for name, each in zip(("mean", "std"), away, strict=True)}
+        squares = (np.square(each[varies]).sum() / max(1, varies.sum()) for each in away)
+        return {name: float(np.sqrt(square)) for name, square in zip(("mean", "std"), squares, strict=True)}
 
     # ---- inside
     def _check(self) -> None:
@@ -125,23 +128,41 @@ class MomentEngine:
                 "moments take the sums of one layer as independent of the weights of another, and here two layers have the "
                 "same weights: draw networks."
             )
+        if any(_repeats(layer.segment) for layer in self.steps if isinstance(layer, MomentLayer)):
+            raise ValueError(
+                "moments take the weights of one sum as independent of one another, and here a weight enters one sum several "
+                "times, as by jnp.repeat: draw networks."
+            )
 
     def _moves(self, op: Op) -> bool:
         return op.name in MOVES and op.inputs[0] not in self.random and all(i in self.known for i in op.inputs[1:])
 
-    def _moved(self, op: Op, given: LayerMoments) -> LayerMoments:
-        rest = [self.known[i] for i in op.inputs[1:]]
-        return LayerMoments(*(np.asarray(reader.step(op.name, op.attributes, len(part), part, *rest)) for part in given))
+    def _moved(self, op: Op, given: LayerMoments, rows: int) -> LayerMoments:
+        """What a pad writes is a mean: it has no variance."""
+        filler = [self.known[i] for i in op.inputs[1:]]
+        fillers = filler, [np.zeros_like(each) for each in filler]
+        pairs = zip(given, fillers, strict=True)
+        return LayerMoments(*(np.asarray(reader.step(op.name, op.attributes, rows, a, *rest)) for a, rest in pairs))
 
     def _block(self, x: np.ndarray) -> LayerMoments:
-        values = {self.program.rows: LayerMoments(x.astype(np.float64), np.zeros(x.shape))}
+        values = {number: LayerMoments(value, np.zeros(value.shape)) for number, value in self.known.items()}
+        values[self.program.rows] = LayerMoments(x.astype(np.float64), np.zeros(x.shape))
         for step in self.steps:
             if isinstance(step, Op):
-                values[step.outputs[0]] = self._moved(step, values[step.inputs[0]])
+                values[step.outputs[0]] = self._moved(step, values[step.inputs[0]], len(x))
             else:
                 values[step.segment.output] = step(values[step.segment.source])
         made = values[self.program.output]
         return LayerMoments(*(np.asarray(part, np.float32) for part in made))
+
+
+def _repeats(segment: Segment) -> bool:
+    """Whether one sum has a random weight at two places."""
+    pattern, weights = segment.pattern, segment.weights
+    if pattern is None or not isinstance(weights, StoredPlace):
+        return False
+    pairs = pattern.rows * weights.where.size + weights.where.reshape(-1)[pattern.places]
+    return len(np.unique(pairs)) < len(pairs)
 
 
 @dataclass(frozen=True)

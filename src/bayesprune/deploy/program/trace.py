@@ -15,7 +15,7 @@ from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_place
 from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
 from bayesprune.deploy.program.phases import plain
-from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, called
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, unread
 from bayesprune.structure.ops import record_of, written_out
 
 APART = "the network takes some of the rows apart from the others: its rows are not independent."
@@ -125,7 +125,10 @@ class _Writer:
         names = dict(zip([*inner.constvars, *inner.invars], [*consts, *inputs], strict=True))
         if len(inner.eqns) != len(twin.eqns):
             raise _differs("the program")
-        for equation, second in zip(inner.eqns, twin.eqns, strict=True):
+        for equation, second, empty in zip(inner.eqns, twin.eqns, unread(inner, twin), strict=True):
+            if empty is not None:
+                names.update({variable: self.constant(value) for variable, value in empty.items()})
+                continue
             if equation.primitive.name != second.primitive.name:
                 raise _differs(equation.primitive.name)
             if len(equation.invars) != len(second.invars):
@@ -163,7 +166,7 @@ class _Writer:
         name = one.primitive.name
         known = [None if n in self.keys or n in self.twins else self.constants.get(n) for n in inputs]
         for read in (called, plain, plain_edges, lambda equation: written_out(equation, known)):
-            if _as_often(one, other) and (program := read(one)) is not None and (twin := read(other)) is not None:
+            if as_often(one, other) and (program := read(one)) is not None and (twin := read(other)) is not None:
                 return self.closed(program, twin, inputs)
         if name == "concatenate":  # nothing is to be kept of what is empty
             inputs = [number for number, atom in zip(inputs, one.invars, strict=True) if atom.aval.size] or inputs[:1]
@@ -286,11 +289,6 @@ class _Writer:
         if any(size < 0 <= limit for limit, size in zip(limits, whole, strict=True)):
             raise ValueError(APART)
         return limits
-
-
-def _as_often(one: Equation, other: Equation) -> bool:
-    """Whether it is no loop over the rows."""
-    return bool(one.primitive.name != "scan" or one.params["length"] == other.params["length"])
 
 
 def _differs(what: str) -> ValueError:
