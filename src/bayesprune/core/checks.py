@@ -91,7 +91,7 @@ def check_number(value: Any, name: str) -> None:
         raise TypeError(f"{name} must be one number, got {value!r}: give a number such as 0.1.")
 
 
-def _numbers(value: ArrayLike | Sequence[float]) -> bool:
+def _numbers(value: object) -> bool:
     return bool(jnp.issubdtype(np.asarray(value).dtype, np.number))
 
 
