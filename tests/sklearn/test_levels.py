@@ -100,6 +100,7 @@ def test_ages_years_and_counts_are_no_names() -> None:
     assert not found, found
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", ["array", "frame", "gaps", "texts beside", "classes"])
 def test_codes_are_read_as_amounts_with_a_warning(kind: str) -> None:
     """By name, once, with a remedy that ends it."""
