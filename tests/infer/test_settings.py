@@ -233,6 +233,11 @@ def test_none_prunes_nothing_and_stops_at_nothing(rng_key) -> None:
     none = bp.fit_svi(rng_key, bnn, GOOD, num_steps=3, sparsifier=None, early_stop=None)
     assert not none.mask
     np.testing.assert_array_equal(none.losses, left_out.losses)
+
+
+@pytest.mark.slow
+def test_none_prunes_no_chain(rng_key) -> None:
+    bnn = programs.small_bnn()
     few = {"num_steps": 4, "num_samples": 1, "sample_every": 2}
     chains, others = (bp.fit_sgmcmc(rng_key, bnn, GOOD, **few, **given) for given in ({"sparsifier": None}, {}))
     assert all((np.asarray(chains.params[name]) == np.asarray(value)).all() for name, value in others.params.items())

@@ -125,6 +125,7 @@ def test_numbers_among_a_mixed_frames_objects_are_numbers():
     assert bp.BayesianFeatureSelector()._candidates(y)[0].__class__ is bp.BayesianSparseRegressor
 
 
+@pytest.mark.slow
 def test_whole_numbers_held_as_floats_are_regressed_by_default():
     x, y = sklearn.datasets.load_diabetes(return_X_y=True)
     fitted = bp.BayesianFeatureSelector(random_state=0).fit(x, y)
