@@ -143,7 +143,7 @@ def _read(data: Path, settings: Mapping[str, Any]) -> Table:
     check_whole(frame, [name])
     train, test = parts(len(frame), settings["test_share"], settings["split"])
     values = values_of(frame, name)
-    target = infer_target(name, values, train, _asked(kind, name, values, is_declared(frame, name)))
+    target = infer_target(name, values, train, _asked(kind, name, values, is_declared(frame[name])))
     if kind == "ordinal" and not target.ordered:
         raise ValueError(
             f"likelihood=ordinal needs classes whose order is that of numbers, and {name!r} holds texts: number them."

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, check_X_y, validate_data
 
 from bayesprune.core.numbers import without_mask
+from bayesprune.data.tables.reading import is_declared
 from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_names, warn_of_strangers, zeros_and_ones
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
@@ -145,8 +146,8 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
     frame = of_kinds(X, kinds)
     for place in kinds.texts:
-        declared = str(X.dtypes.iloc[place]) == "category"  # numbers, too, if somebody says so
-        if declared or not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
+        # Declared categories may be written numbers.
+        if is_declared(X.iloc[:, place]) or not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
             warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []

@@ -154,15 +154,15 @@ def values_of(frame: Any, name: str) -> np.ndarray:
     Of a column of categories these are its categories' own.
     """
     series = frame[name]
-    if is_declared(frame, name) and series.cat.categories.dtype.kind in "biuf":
+    if is_declared(series) and series.cat.categories.dtype.kind in "biuf":
         series = series.astype(series.cat.categories.dtype)
     plain = {"b": bool, "i": np.int64, "u": np.uint64, "f": np.float64}.get(series.dtype.kind)
     return series.to_numpy() if series.dtype.kind in "mM" else series.to_numpy(plain or object)
 
 
-def is_declared(frame: Any, name: str) -> bool:
-    """Whether the file has a column as one of categories, which texts cannot say."""
-    return frame[name].dtype.name == "category"
+def is_declared(column: Any) -> bool:
+    """Whether a column is one of categories by its dtype, which a file of texts cannot say."""
+    return bool(column.dtype.name == "category")
 
 
 def needed(library: str, what: str, remedy: str) -> Any:
