@@ -21,7 +21,7 @@ from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.rows import check_bounds, taken
+from bayesprune.deploy.program.rows import check_bounds, how_many, taken
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
 from bayesprune.deploy.shrinking.cost import Cost, cost
@@ -164,14 +164,15 @@ class Compact(HandedOn):
             ValueError: rows of another shape, none, NaN, or beyond a table; an unknown engine; "kernels" where JAX alone runs.
         """
         check_bounds(self.bounds, self.inputs, x)
+        rows = how_many(x)
         if rng_key is None and not isinstance(self.law, Draws):
             x = taken(self.inputs, x)
-            at_mean = self._engines.at_mean(engine, max(1, len(np.atleast_1d(x))))
+            at_mean = self._engines.at_mean(engine, rows)
             return self._by_jax(x) if at_mean is None else at_mean(x)
         number = None
         if rng_key is not None:
             rng_key, number = checked(rng_key, num_samples)
-        if (draws := self._engines.of_draws(engine)) is not None:
+        if (draws := self._engines.of_draws(engine, rows)) is not None:
             if rng_key is None or number is None:
                 return draws.mean(x, num_samples=number)
             return draws.predict(rng_key, x, number, noise="auto")

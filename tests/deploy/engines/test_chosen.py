@@ -38,11 +38,13 @@ def test_engines_by_name_are_the_same_network() -> None:
 
 @NUMBA
 def test_many_rows_of_a_dense_network_are_left_to_jax() -> None:
-    """Few rows are over before JAX has begun; draws are by kernels for any number of rows, so that a key means one thing."""
+    """Few rows are over before JAX has begun; draws are by kernels for any number of rows, so that a key means one thing,
+    but where only their mean is asked."""
     small, _ = net("dense")
-    assert Engines(small, None).at_mean("auto", 1) is not None
-    assert Engines(small, None).at_mean("auto", 1_000) is None
-    assert Engines(net("dense", 0.1)[0], None).at_mean("auto", 1_000) is not None
+    engines, sparse = Engines(small, None), Engines(net("dense", 0.1)[0], None)
+    assert engines.at_mean("auto", 1) is not None and engines.of_draws("auto") is not None
+    assert engines.at_mean("auto", 100) is None and engines.of_draws("auto", 100) is None
+    assert sparse.at_mean("auto", 1_000) is not None and sparse.of_draws("auto", 1_000) is not None
     assert small.by_kernels
 
 

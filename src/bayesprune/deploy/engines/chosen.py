@@ -19,7 +19,7 @@ from bayesprune.deploy.sparse.kernels import has_numba
 from bayesprune.deploy.sparse.steps import Step
 
 ENGINES = ("auto", "jax", "kernels")
-FEW = 100  # rows at most for which calling JAX takes longer than its dense products gain
+MANY = 100  # rows from which JAX gains more by its dense products than it takes to be called
 MEETING = ("add", "mul", "concatenate", "dot", "conv", "select")
 
 
@@ -29,8 +29,8 @@ class Engines:
     "jax": the program compiled by JAX, on its device. "kernels": `Engine` and `DrawsEngine`, on the CPU. "auto": for the
     network at the mean what was quickest when it was measured on such a machine; else, where numba is installed, JAX runs on
     the CPU, and one layer follows upon another, kernels, but of many rows only where most products are convolutions or
-    sparse. What is done to the rows before any weight, as to frame or to scale them, costs either little. For draws it does
-    not depend on the rows, so that one key means the same networks for all of them.
+    sparse. What is done to the rows before any weight, as to frame or to scale them, costs either little. Where draws are given
+    one by one it does not depend on the rows, so that one key means the same networks for all of them.
     """
 
     def __init__(self, network: Weighted, choice: Choice | None) -> None:
@@ -52,16 +52,16 @@ class Engines:
                     return sparse
             kernels = choice.kernels(rows)
         engine = self._made(("mean", repr(kernels)), lambda: self._engine(kernels))
-        if name == "kernels" or choice is not None or self._suits("mean", engine, engine.segments.values(), rows > FEW):
+        if name == "kernels" or choice is not None or self._suits("mean", engine, engine.segments.values(), rows >= MANY):
             return engine
         return None
 
-    def of_draws(self, name: str) -> DrawsEngine | None:
-        """The engine of many networks; None: JAX."""
+    def of_draws(self, name: str, rows: int = 1) -> DrawsEngine | None:
+        """The engine of many networks; None: JAX. ``rows``: of which the mean is asked, given where only that is."""
         if not self._allowed(name):
             return None
         engine = self._made("draws", lambda: DrawsEngine(self.network))
-        return engine if name == "kernels" or self._suits("draws", engine, engine.segments, False) else None
+        return engine if name == "kernels" or self._suits("draws", engine, engine.segments, rows >= MANY) else None
 
     # ---- inside
     def _allowed(self, name: str) -> bool:

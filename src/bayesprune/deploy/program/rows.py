@@ -27,6 +27,12 @@ def taken(inputs: Packing, x: Any) -> Any:
     return _side_by_side(inputs, x)
 
 
+def how_many(x: ArrayTree) -> int:
+    """Rows as they are given, to choose an engine by: whether they are rows of the network is for the engine to say."""
+    leaves = jax.tree.leaves(x)
+    return max((len(np.atleast_1d(leaf)) for leaf in leaves[:1]), default=0)
+
+
 def check_bounds(bounds: Sequence[Bounds | None], inputs: Packing, x: ArrayTree) -> None:
     """Refuse whole numbers that the network's tables do not have; other faults of rows are found by what runs."""
     if not any(bounds) or jax.tree.structure(x) != inputs.structure:
