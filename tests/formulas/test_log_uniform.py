@@ -54,6 +54,14 @@ def test_it_is_twice_the_integral_of_dawson_s_function(float64) -> None:
     np.testing.assert_allclose(slope, -edges[1:] * special.dawsn(edges[1:]), atol=2e-7)
 
 
+@pytest.mark.parametrize("loc", [0.0, 1e-4, -0.5, 2.0])
+def test_its_second_derivative_in_loc_is_that_of_dawson_s_function(loc, float64) -> None:
+    """d²KL/dloc² = (1 - 2 s D(s))/scale², at loc = 0 too, where the polynomial is left out of the value."""
+    s = abs(loc) / (0.5 * np.sqrt(2))
+    found = jax.grad(jax.grad(log_uniform.exact_kl_divergence))(loc, 0.5)
+    np.testing.assert_allclose(found, (1 - 2 * s * special.dawsn(s)) / 0.25, atol=2e-4)
+
+
 @pytest.mark.parametrize("loc", [-2.0, 0.3])
 def test_density_and_divergence_have_one_constant(loc, float64) -> None:
     """E log q - E log p of the two distributions is (13.5), whatever the units and the sign of z."""

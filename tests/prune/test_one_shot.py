@@ -83,7 +83,7 @@ BAD = {
     "map": ({"w_map_loc": jnp.ones(3)}, {}, "A MAP fit has no evidence to prune by"),
     "empty": ({}, {}, "no mean-field posterior"),
     "an array": (jnp.ones(3), {}, "no mean-field posterior"),
-    "scalars": ({"b_auto_loc": jnp.ones(()), "b_auto_scale": jnp.ones(())}, {}, "no mean-field posterior"),
+    "scalars": ({"b_auto_loc": jnp.ones(()), "b_auto_scale": jnp.ones(())}, {}, "single numbers are not taken"),
     "shapes": ({"w_auto_loc": jnp.ones(3), "w_auto_scale": jnp.ones(2)}, {}, r"loc of shape \(3,\) and scale of shape \(2,\)"),
     "negative": ({"w_auto_loc": jnp.ones(2), "w_auto_scale": jnp.array([1.0, -1.0])}, {}, "'w' is no Gaussian posterior"),
     "nan": ({"w_auto_loc": jnp.array([jnp.nan]), "w_auto_scale": jnp.ones(1)}, {}, "'w' is no Gaussian posterior"),

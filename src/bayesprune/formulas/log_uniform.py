@@ -22,7 +22,7 @@ LEAST_SCALE, LEAST_LOC = 1e-25, 1e-30
 
 
 def kl_divergence(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
-    """KL( N(loc, scale²) || 1/|z| ), nats by element, as a fit of three numbers (13.5); alpha = scale²/loc².
+    """KL( N(loc, scale²) || 1/|z| ), nats by element, as a fit of three numbers (13.5); alpha = scale²/loc², scale > 0.
 
     KL ~ k1 (1 - sigmoid(k2 + k3 log alpha)) + log(1 + 1/alpha)/2
 
@@ -42,7 +42,7 @@ def kl_divergence(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) ->
 
 
 def exact_kl_divergence(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
-    """KL( N(loc, scale²) || 1/|z| ), nats by element, with D Dawson's function (13.2); its slope is (13.4).
+    """KL( N(loc, scale²) || 1/|z| ), nats by element, with D Dawson's function (13.2); scale > 0; its slope is (13.4).
 
       KL = 2 int_0^s D(t) dt,  s = |loc|/(scale sqrt 2);   dKL/dlog alpha = -s D(s)
 
@@ -61,7 +61,9 @@ def exact_kl_divergence(loc: Real[ArrayLike, "..."], scale: Real[ArrayLike, "...
     for coefficient in _coefficients()[:0:-1]:
         first, second = coefficient + 2.0 * place * first - second, first
     rest = _coefficients()[0] + place * first - second
-    return 0.5 * jnp.log1p(END * square) + jnp.where(square > 0, rest, 0.0)
+    # Nothing at s = 0, to the last digit, and with the polynomial's slope: of it the second derivative in loc is made.
+    rest = jnp.where(square > 0, rest, rest - jax.lax.stop_gradient(rest))
+    return 0.5 * jnp.log1p(END * square) + rest
 
 
 @functools.cache

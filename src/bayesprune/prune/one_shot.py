@@ -50,8 +50,8 @@ def prune_once(
 
     Args:
         params: NumPyro parameters of `fit_svi`; others with pairs ``"<site>_auto_loc"``, ``"<site>_auto_scale"`` (of an
-            `AutoNormal`), of which every array counts as weights under an unknown prior unless ``program`` says better; or any
-            tree whose nodes are `MeanField` or `SpikeSlab`.
+            `AutoNormal`), of which every array counts as weights under an unknown prior unless ``program`` says better, and no
+            single number, for most are noise scales; or any tree whose nodes are `MeanField` or `SpikeSlab`.
         sparsifier: a method of `bayesprune.methods`. Its ``warm_up`` is left out, for there is no training to wait
             for.
         program: the `BNN` or `Program` that was fitted. It says which sites are weights (never those of positive or bounded
@@ -181,7 +181,9 @@ def _nodes(params: PyTree, read: Callable[[Any], Any], program: Trainable | None
         raise ValueError(
             "params hold no mean-field posterior: expected pairs '<site>_auto_loc' and '<site>_auto_scale' (from bp.fit_svi "
             "with posterior='mean_field', or NumPyro's AutoNormal), or a tree of bp.MeanField; got "
-            f"{', '.join(map(str, list(params)[:6])) if isinstance(params, dict) else type(params).__name__}."
+            f"{', '.join(map(str, list(params)[:6])) if isinstance(params, dict) else type(params).__name__}. Pairs of single "
+            "numbers are not taken for weights, for most are noise scales: where they are, give a tree of them, {site: "
+            "bp.MeanField(params[site + '_auto_loc'], params[site + '_auto_scale'])}."
         )
     for path, node in nodes.items():
         if jnp.shape(node.loc) != jnp.shape(node.scale):
