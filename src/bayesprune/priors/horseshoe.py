@@ -43,8 +43,9 @@ class Horseshoe:
 
     A unit's scale is that of its kernel's column or channel, its bias, and its entries in a norm's parameters; units are the
     axes of outputs that the network's graph shows. Sites: ``"<layer>.nu"`` (nu/tau0 ~ C+(0, 1); of a last layer by ``"layer"``
-    nu itself), ``"<layer>.tau_<units>"``, ``"<layer>.precision"`` (c^-2; by units ``"<layer>.precision_<units>"``), ``"<array>.lambda"``, and one per weight array (w_hat); with "gamma_ratio"
-    two sites, ``_numerator`` and ``_denominator``, for each half-Cauchy. The posterior is written in w_hat's coordinates, where
+    nu itself), ``"<layer>.tau_<units>"``, ``"<layer>.precision"`` (c^-2; by units ``"<layer>.precision_<units>"``),
+    ``"<array>.lambda"``, and one per weight array (w_hat); with "gamma_ratio" two sites, ``_numerator`` and ``_denominator``,
+    for each half-Cauchy. The posterior is written in w_hat's coordinates, where
     the prior is exactly N(0, 1); ``unit`` is E gamma_i.
 
     Raises:
