@@ -217,6 +217,7 @@ def test_posteriors_that_it_cannot_order_or_ship_are_refused() -> None:
             "mean_field",
             r"order of their evidence, which those of ScaleMixture .*Gaussian or priors\.Flat",
         ),
+        ("flat", "map", r"order of their evidence, which points do not have: .* bp\.laplace.*Magnitude\(density\)"),
         ("gaussian", "full", r"makes networks of independent Gaussian weights.*bp\.compact\(\.\.\., rng_key=, num_draws=\)"),
     ):
         bnn = small_bnn(prior=PRIORS[prior], posterior=posterior)

@@ -50,6 +50,15 @@ def test_a_column_that_single_precision_cannot_tell_is_named() -> None:
         whole.check_single(fit_columns(x), x, NAMES)
 
 
+@pytest.mark.parametrize(("loc", "scale"), [(-76_000.0, 0.02), (1.7e9, 60.0), (0.0, 1e60), (1e-50, 1e-50), (0.0, [1.0, 1e40])])
+def test_targets_that_single_precision_rounds_away_are_refused(loc: float, scale: float) -> None:
+    """Predictions of 1.7e9 ± 60 were three numbers by the compact network, and R² -2.8 of its draws."""
+    units = bp.data.Scaling(np.asarray(loc), np.asarray(scale))
+    with pytest.raises(ValueError, match=r"y lies about .* subtract a constant from y before the fit, or divide it"):
+        whole.check_single_target(units)
+    whole.check_single_target(bp.data.Scaling(np.asarray([1e6, -3.0]), np.asarray([100.0, 1e-3])))
+
+
 @pytest.mark.slow
 def test_three_factors_of_three_hundred_columns_are_foreseen_by_their_components(tmp_path) -> None:
     """R² of 1,000 new rows: .92 by components, .75 by the columns, one key; and its compact network is the same function."""

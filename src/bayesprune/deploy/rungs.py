@@ -19,6 +19,7 @@ from bayesprune.deploy.timed import milliseconds
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import check_sites
 from bayesprune.model.bnn import BNN
+from bayesprune.prune.needs import has_spread
 from bayesprune.prune.scores import evidence
 from bayesprune.report.connected import connected
 from bayesprune.structure import flops_of_entries, flops_of_units
@@ -157,6 +158,12 @@ def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: st
         raise ValueError(
             f"prune_to makes networks of independent Gaussian weights, and those of {named} are none: prune by bp.bmr_prune or "
             "bp.prune_once, and keep drawn networks, bp.compact(..., rng_key=, num_draws=)."
+        )
+    if not has_spread(nodes):
+        raise ValueError(
+            "prune_to takes weights in the order of their evidence, which points do not have: fit with posterior='mean_field', "
+            "put a posterior around this fit by bp.laplace(rng_key, bnn, fit, train) and give that, or cut by "
+            "bp.prune_once(fit.params, bp.methods.Magnitude(density)) and compact."
         )
     if any(node.prior_scale is None for node in nodes.values()):
         raise ValueError(

@@ -52,7 +52,7 @@ def check_needs(sparsifier: Sparsifier, posterior: PyTree, program: Trainable | 
                 f"prior that has such scales ({priors}) and give program=bnn, keep sites without one out by "
                 "prunable= of the BNN, or prune by methods.Cut(scope='unit')."
             )
-    if needs.spread and not _has_spread(posterior):
+    if needs.spread and not has_spread(posterior):
         raise no_spread(sparsifier)
     if needs.evidence:
         check_evidence(posterior, program)
@@ -100,7 +100,7 @@ def check_whole(sparsifier: Sparsifier, posterior: PyTree) -> None:
             )
 
 
-def _has_spread(posterior: PyTree) -> bool:
+def has_spread(posterior: PyTree) -> bool:
     """Whether any scale is above zero, or not known yet. By NumPy: JAX would trace what is known."""
     scales = [node.scale for node in trees.flatten(posterior).values()]
     return any(isinstance(scale, jax.core.Tracer) or bool((np.asarray(scale) > 0).any()) for scale in scales)

@@ -76,8 +76,8 @@ class WithCompact:
             A `Compact`; ``small.save("net.bayesprune")`` writes a file that needs NumPy alone to be read.
 
         Raises:
-            ValueError: a column that float32 cannot tell apart (dates in seconds, say); a likelihood with an output for the
-                noise; or as `bayesprune.compact`.
+            ValueError: a column that float32 cannot tell apart (dates in seconds, say), or targets that it rounds by more
+                than a thousandth of their deviation; a likelihood with an output for the noise; or as `bayesprune.compact`.
 
         Example:
             >>> import numpy as np, bayesprune as bp
@@ -97,6 +97,7 @@ class WithCompact:
             params, mask = self._networks(num_draws)
         check_single(columns, self._background, self.number_names_)
         units = getattr(self, "_target_scaling", None)
+        check_single_target(units)
         params = params if units is None else in_units(recipe.likelihood, params, units)
         bnn = whole(recipe, columns, units)
         if keep == "posterior" and (num_draws or cutting.is_gated(network.build(recipe).read(params))):
@@ -138,4 +139,28 @@ def check_single(columns: Columns | JointColumns, x: Float64[np.ndarray, "rows c
             f"column {names[worst]} of X cannot be read in single precision: its numbers, such as {x[0, worst]:.10g}, vary "
             "little beside their rounding, or lie at a threshold. Subtract a constant from it before the fit and from rows to "
             "predict."
+        )
+
+
+def check_single_target(units: Scaling | None) -> None:
+    """Refuse targets that single precision rounds by much of their deviation, or does not hold; None: of labels.
+
+    >>> check_single_target(Scaling(1e9, 1e6))
+    >>> check_single_target(Scaling(1e9, 60.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: y lies about 1000000000 and varies by 60, and single precision, in which a compact network computes, cannot...
+    """
+    if units is None:
+        return
+    loc, scale = np.broadcast_arrays(*(np.asarray(part, np.float64).reshape(-1) for part in units))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = 0.5 * np.spacing((np.abs(loc) + scale).astype(np.float32)).astype(np.float64)
+        unheld = ~(rounded <= TOLERANCE * scale)  # what is beyond float32 has no spacing
+    if unheld.any():
+        worst = int(np.argmax(unheld))
+        raise ValueError(
+            f"y lies about {loc[worst]:.10g} and varies by {scale[worst]:.3g}, and single precision, in which a compact "
+            "network computes, cannot tell such numbers apart: subtract a constant from y before the fit, or divide it by one, "
+            "and undo that in predictions."
         )
