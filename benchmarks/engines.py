@@ -34,7 +34,7 @@ NETS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "digits": (lambda: bp.nets.MLP((400, 400), 10), (8, 8, 1)),
 }
 KEY = jax.random.key(1)
-AT_MOST = 60  # turns of the contestants
+AT_LEAST, AT_MOST = 5, 60  # turns of the contestants
 
 
 @dataclass(frozen=True)
@@ -84,19 +84,18 @@ def contestants(small: bp.Compact, engine: DrawsEngine, x: np.ndarray, draws: in
 
 
 def least(calls: dict[str, Callable[[], Any]], room: float = 0.4) -> dict[str, float]:
-    """Seconds of each, in turns; more turns while there is time. Each begins as many turns as the others: the first of a turn
-    finds the caches as another kind of work has left them."""
+    """Seconds of each, in turns, each turn in an order of its own: whoever comes next finds the caches as the one before left
+    them. More turns while there is time."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()
-    begin, order = time.perf_counter(), list(calls)
+    begin, rng = time.perf_counter(), np.random.default_rng(0)
     for turn in range(AT_MOST):
-        for name in order:
+        for name in rng.permutation(list(calls)):
             before = time.process_time()
             calls[name]()
             times[name].append(time.process_time() - before)
-        order = [*order[1:], order[0]]
-        if turn >= len(order) - 1 and time.perf_counter() - begin > room:
+        if turn + 1 >= AT_LEAST and time.perf_counter() - begin > room:
             break
     return {name: min(values) for name, values in times.items()}
 
