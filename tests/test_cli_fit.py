@@ -64,7 +64,7 @@ def fitted_to(folder: Path, target: str, other: str) -> Path:
     return folder
 
 
-def held(folder: Path) -> tuple[fitted.Fitted, pd.DataFrame]:
+def held(folder: Path) -> tuple[fitted.FinishedFit, pd.DataFrame]:
     """A fit, and the rows that it has not seen, drawn here once more by NumPy alone."""
     frame = pd.read_csv(folder.parent / "flats.csv")
     test = np.random.RandomState(0).permutation(ROWS)[ROWS - 24 :]
@@ -186,7 +186,7 @@ def test_codes_with_zeros_in_front_are_kept_as_they_are_written(asked: str, tmp_
     assert found.target.classes == (() if asked == "normal" else ("01", "02", "10"))
     assert found.texts == ("zip",) and set(found.x[0]["zip"]) == {"00501", "10001"}
     (tmp_path / "new.csv").write_text("a,zip,y\n0,10001,10\n")
-    x, y = fitted.Fitted(None, found.target, found.columns, found.texts, "my.csv").labelled(tmp_path / "new.csv")
+    x, y = fitted.FinishedFit(None, found.target, found.columns, found.texts, "my.csv").labelled(tmp_path / "new.csv")
     assert y.tolist() == [10.0 if asked == "normal" else 2] and x["zip"].tolist() == ["10001"]
 
 

@@ -105,7 +105,7 @@ def unit_of(settings: RunSettings) -> float:
     return own_knobs(settings, "prior")["scale"] if settings.prior == "gaussian" else 1.0
 
 
-def _family(settings: RunSettings, prior: Any) -> str | Family:
+def _family(settings: RunSettings, prior: object) -> str | Family:
     """The family by name, whose start is the course's; or with the start that the settings give."""
     name, start = settings.posterior.replace("-", "_"), _asked(settings)
     if not start or _partly_sound(settings):

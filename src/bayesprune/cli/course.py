@@ -1,11 +1,8 @@
-"""How a run's training goes: what its settings say of rate, divergence and acts; what they leave out is the course's.
-
-``settings``, throughout: a `RunSettings`, which in turn asks here what is laid out over the steps.
-"""
+"""How a run's training goes: what its settings say of rate, divergence and acts; what they leave out is the course's."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optax
@@ -17,22 +14,27 @@ from bayesprune.courses import Course, Plan, Standard
 from bayesprune.infer.settings import as_schedule
 from bayesprune.train.optimizers import make_optimizer
 
+if TYPE_CHECKING:
+    from bayesprune.cli.settings import RunSettings
+else:  # which in turn asks here what is laid out over the steps
+    RunSettings = Any
+
 COURSE = "course"  # the word for: as the course has it
 
 
-def of(settings: Any) -> Any:
+def of(settings: RunSettings) -> Any:
     """The course of the settings, with its knobs."""
     cls = choose("course", settings.course).cls
     return knobs.build(cls, dataclasses.asdict(getattr(settings, "standard" if cls is Standard else "plain")))
 
 
-def plan(settings: Any) -> Plan:
+def plan(settings: RunSettings) -> Plan:
     """The course over the run's steps."""
     course: Course = of(settings)
     return course.plan(settings.steps)
 
 
-def optimizer(settings: Any, of_points: Callable[[], bool], unit: float) -> optax.GradientTransformation | None:
+def optimizer(settings: RunSettings, of_points: Callable[[], bool], unit: float) -> optax.GradientTransformation | None:
     """What the settings say of it, the rest as in the course; None where they say nothing.
 
     ``of_points``: asks whether the run's network is one, see `families.is_of_points`. ``unit``: see `make_optimizer`.
@@ -49,7 +51,7 @@ def optimizer(settings: Any, of_points: Callable[[], bool], unit: float) -> opta
     return make_optimizer("adabelief" if named == COURSE else named, rate, decay, unit)
 
 
-def kl_weight(settings: Any) -> LinearWarmup | float | None:
+def kl_weight(settings: RunSettings) -> LinearWarmup | float | None:
     """The weight of the divergence by the settings; None for the course's."""
     if settings.kl_weight == 1.0 and settings.kl_warmup < 0:
         return None
@@ -57,14 +59,14 @@ def kl_weight(settings: Any) -> LinearWarmup | float | None:
     return LinearWarmup(0, share * settings.steps, settings.kl_weight) if share else settings.kl_weight
 
 
-def weights_by_step(settings: Any, num_steps: int) -> np.ndarray:
+def weights_by_step(settings: RunSettings, num_steps: int) -> np.ndarray:
     """The divergence's weight at each of the first ``num_steps``."""
     given = kl_weight(settings)
     weight: Callable[[Any], Any] = as_schedule(plan(settings).kl_weight if given is None else given, num_steps)
     return np.asarray(weight(np.arange(num_steps)), np.float32)
 
 
-def check_acts(settings: Any) -> None:
+def check_acts(settings: RunSettings) -> None:
     """Refuse a method that never comes to act, where that shows without the data. An epoch, say, is not known here."""
     made = plan(settings)
     every, end = settings.every or made.every, settings.steps - 1
@@ -76,7 +78,7 @@ def check_acts(settings: Any) -> None:
         raise ValueError(f"every={every} never prunes in {settings.steps} steps{within}: choose less, or method none.")
 
 
-def laid_out(settings: Any) -> str:
+def laid_out(settings: RunSettings) -> str:
     """The setting by which the run is laid out over its steps, so that more of them would be another run; "" for none."""
     if settings.schedule == "cosine":
         return "schedule=cosine"
@@ -87,11 +89,11 @@ def laid_out(settings: Any) -> str:
     return f"course={settings.course}" if standard and (_falls(settings) or _warm_up(settings) or acts) else ""
 
 
-def _falls(settings: Any) -> bool:
+def _falls(settings: RunSettings) -> bool:
     """Whether the learning rate is a cosine."""
     return settings.schedule == "cosine" or (settings.schedule == COURSE and isinstance(of(settings), Standard))
 
 
-def _warm_up(settings: Any) -> float:
+def _warm_up(settings: RunSettings) -> float:
     """The share of the steps over which the divergence's weight rises."""
     return float(getattr(of(settings), "warm_up", 0.0)) if settings.kl_warmup < 0 else settings.kl_warmup

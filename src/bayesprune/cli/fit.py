@@ -25,7 +25,7 @@ from bayesprune.model.likelihoods import named
 
 
 @dataclass(frozen=True)
-class Table:
+class Split:
     """What is fitted: inputs and targets of the rows to fit and of those to judge by, and what the file was found to be."""
 
     x: tuple[Any, Any]
@@ -107,7 +107,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     begin = time.perf_counter()
     model = _estimator(settings, target.classes != ()).fit(x, y)
     seconds = time.perf_counter() - begin
-    of = fitted.Fitted(model, target, table.columns, table.texts, data.name)
+    of = fitted.FinishedFit(model, target, table.columns, table.texts, data.name)
     predicted, (moved, reasons) = of.predict(held), fit_report.inputs(of, held)
     (folder / fitted.RECORD).unlink(missing_ok=True)
     saving.save(model, folder / fitted.MODEL)
@@ -133,7 +133,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     write_record(folder / fitted.RECORD, record)
 
 
-def _read(data: Path, settings: Mapping[str, Any]) -> Table:
+def _read(data: Path, settings: Mapping[str, Any]) -> Split:
     """The file as its columns look and the settings ask. Raises `ValueError` for what cannot be fitted or judged."""
     digest, frame = digest_of(data), read_frame(data)  # the file may change while the fit runs
     name, kind = settings["target"], settings["likelihood"]
@@ -153,7 +153,7 @@ def _read(data: Path, settings: Mapping[str, Any]) -> Table:
         raise ValueError("no row that was held back is of a class of the others: give another --split, or unite rare classes.")
     x = frame[columns]
     texts = tuple(fitted.text_columns(frame, columns))
-    return Table((x.iloc[train], x.iloc[test]), (y[train], y[test]), target, tuple(columns), texts, digest)
+    return Split((x.iloc[train], x.iloc[test]), (y[train], y[test]), target, tuple(columns), texts, digest)
 
 
 def _asked(kind: str, name: str, values: np.ndarray, declared: bool) -> str | None:
@@ -174,7 +174,7 @@ def _estimator(settings: Mapping[str, Any], of_labels: bool) -> Any:
     return kind(likelihood=name, presets=settings["presets"], time_limit=settings["time_limit"], random_state=settings["seed"])
 
 
-def _small(model: Any, folder: Path) -> dict[str, Any]:
+def _small(model: fitted.SparseNetwork, folder: Path) -> dict[str, Any]:
     """One network for where there is NumPy alone, or why there is none."""
     try:
         model.compact(keep="mean").save(folder / fitted.COMPACT)

@@ -4,15 +4,21 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesprune.cli import fitted
+from bayesprune.core.given import GivenFrame
 from bayesprune.data.tables.reading import listed
 from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
 from bayesprune.report.tables import aligned, number, percent
+
+if TYPE_CHECKING:
+    from bayesprune.sklearn.reasons import Reasons
+else:  # scikit-learn is imported where a model is read
+    Reasons = Any
 
 EXPLAINED, SHOWN = 50, 8  # rows that are explained; inputs on the terminal
 HEAD = ("input", "read", "moves")
@@ -37,7 +43,7 @@ def begin(data: Path, target: Target, inputs: int, rows: tuple[int, int]) -> str
     return f"{data.name}: {rows[0]:,} rows to fit, {rows[1]:,} to judge by, {inputs} columns; {target.name}: {of}{may_be}"
 
 
-def inputs(of: fitted.Fitted, x: Any) -> tuple[list[dict[str, Any]], Any]:
+def inputs(of: fitted.FinishedFit, x: GivenFrame) -> tuple[list[dict[str, Any]], Any]:
     """What each column moves predictions by, the most first, and the reasons of the rows; of some of the rows held back.
 
     Of numbers the mean of |Shapley value|, in units of the target; of classes of half its sum over them, probability moved.
@@ -82,7 +88,7 @@ def end(record: Mapping[str, Any], folder: Path) -> str:
 
 
 def html(
-    record: Mapping[str, Any], of: fitted.Fitted, held: tuple[Any, np.ndarray], predicted: np.ndarray, reasons: Any
+    record: Mapping[str, Any], of: fitted.FinishedFit, held: tuple[Any, np.ndarray], predicted: np.ndarray, reasons: Reasons
 ) -> str:
     """report.html: one file with the figures in it; ``held``: the rows held back, ``predicted``: their predictions."""
     x, y = held
@@ -148,7 +154,7 @@ def _unit(record: Mapping[str, Any]) -> str:
     return "probability" if record["target"]["classes"] else f"the units of {record['target']['name']}"
 
 
-def _of_figure(of: fitted.Fitted) -> str:
+def _of_figure(of: fitted.FinishedFit) -> str:
     if of.classes:
         return "Bars above the diagonal: right more often than predicted."
     return (
@@ -157,7 +163,7 @@ def _of_figure(of: fitted.Fitted) -> str:
     )
 
 
-def _calibration(of: fitted.Fitted, y: np.ndarray, predicted: np.ndarray) -> Any:
+def _calibration(of: fitted.FinishedFit, y: np.ndarray, predicted: np.ndarray) -> Any:
     from bayesprune.report import plots
 
     if not of.classes:
@@ -166,7 +172,7 @@ def _calibration(of: fitted.Fitted, y: np.ndarray, predicted: np.ndarray) -> Any
     return plots.reliability_diagram(predicted[known], labels)
 
 
-def _reasons(of: fitted.Fitted, x: Any, predicted: np.ndarray, reasons: Any) -> Any:
+def _reasons(of: fitted.FinishedFit, x: GivenFrame, predicted: np.ndarray, reasons: Reasons) -> Any:
     """Of classes, of the one that is predicted most often."""
     import pandas as pd
 

@@ -3,18 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
+from bayesprune.core.given import GivenFrame
 from bayesprune.data.tables.columns import check_whole
 from bayesprune.data.tables.reading import read_again, take_columns, values_of
 from bayesprune.data.tables.schema import digest_of, target_from_json
 from bayesprune.data.tables.target import Target
 from bayesprune.report.calibration import ece
 from bayesprune.report.crps import crps
+
+if TYPE_CHECKING:
+    from bayesprune.sklearn import BayesianSparseRegressor
+    from bayesprune.sklearn.base import SparseNetwork
+else:  # scikit-learn is imported where a model is read
+    BayesianSparseRegressor = SparseNetwork = Any
 
 RECORD, MODEL, PAGE, COMPACT, INPUTS = "fit.json", "model.skops", "report.html", "net.bayesprune", "inputs.csv"
 NEEDED = ("settings", "file", "digest", "target", "columns", "texts", "scores", "rows", "model")
@@ -23,7 +30,7 @@ LEVEL, DRAWS = 0.9, 500  # of intervals and sets that are judged; targets of a r
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FinishedFit:
     """A finished fit: its estimator, the target, the columns that it reads by name, and those that are text."""
 
     model: Any
@@ -37,7 +44,7 @@ class Fitted:
         """Names of the classes that the estimator tells apart, in the order of its probabilities; none of numbers."""
         return tuple(self.target.classes[place] for place in self.model.classes_) if self.target.classes else ()
 
-    def predict(self, x: Any) -> np.ndarray:
+    def predict(self, x: GivenFrame) -> np.ndarray:
         """Probabilities of the classes, (rows, classes); of numbers `DRAWS` targets of each row, (draws, rows)."""
         return self.model.predict_proba(x) if self.target.classes else self.model.sample_y(x, DRAWS).T  # type: ignore[no-any-return]
 
@@ -47,7 +54,7 @@ class Fitted:
         known = np.array([label in places for label in y.tolist()])
         return known, np.array([places[label] for label in y[known].tolist()], int)
 
-    def inputs(self, frame: Any, where: str) -> Any:
+    def inputs(self, frame: GivenFrame, where: str) -> Any:
         """The columns of a frame that the estimator reads."""
         return take_columns(
             frame, self.columns, where, self.file, "add what is missing, empty where it is not known, or fit anew without it"
@@ -89,7 +96,7 @@ def record_of(folder: Path) -> dict[str, Any]:
     return read_record(folder / RECORD, "fit's record", REMEDY, NEEDED)
 
 
-def load(folder: Path) -> Fitted:
+def load(folder: Path) -> FinishedFit:
     """The fit in a folder. Its file holds no code, see `sklearn.saving`."""
     from bayesprune.sklearn import saving
 
@@ -100,7 +107,7 @@ def load(folder: Path) -> Fitted:
         if digest_of(path) != found["model"]:
             raise ValueError(f"it is not the one that {RECORD} was written with")
     target = target_from_json(found["target"])
-    return Fitted(saving.load(path), target, tuple(found["columns"]), tuple(found["texts"]), found["file"])
+    return FinishedFit(saving.load(path), target, tuple(found["columns"]), tuple(found["texts"]), found["file"])
 
 
 def targets(target: Target, values: np.ndarray, where: str) -> np.ndarray:
@@ -109,7 +116,7 @@ def targets(target: Target, values: np.ndarray, where: str) -> np.ndarray:
     return found if target.classes else np.asarray(values, np.float64)
 
 
-def predictions(of: Fitted, x: Any, level: float) -> dict[str, np.ndarray]:
+def predictions(of: FinishedFit, x: GivenFrame, level: float) -> dict[str, np.ndarray]:
     """The mean and the ends of the interval of numbers; of classes probabilities."""
     if of.classes:
         return {"mean": of.model.predict_proba(x)}
@@ -117,12 +124,12 @@ def predictions(of: Fitted, x: Any, level: float) -> dict[str, np.ndarray]:
     return {"mean": mean, "low": ends[:, 0], "high": ends[:, 1]}
 
 
-def judged(of: Fitted, x: Any, y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+def judged(of: FinishedFit, x: GivenFrame, y: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """Scores on rows that the fit has not seen; ``predicted``: its predictions of them."""
     return _of_labels(of, x, y, predicted) if of.classes else _of_numbers(of.model, x, y, predicted)
 
 
-def _of_numbers(model: Any, x: Any, y: np.ndarray, samples: np.ndarray) -> dict[str, float]:
+def _of_numbers(model: BayesianSparseRegressor, x: GivenFrame, y: np.ndarray, samples: np.ndarray) -> dict[str, float]:
     mean, ends = _with_interval(model, x, LEVEL)
     squares = np.square(y - mean)
     return {
@@ -135,7 +142,7 @@ def _of_numbers(model: Any, x: Any, y: np.ndarray, samples: np.ndarray) -> dict[
     }
 
 
-def _of_labels(of: Fitted, x: Any, y: np.ndarray, probs: np.ndarray) -> dict[str, float]:
+def _of_labels(of: FinishedFit, x: GivenFrame, y: np.ndarray, probs: np.ndarray) -> dict[str, float]:
     known, labels = of.placed(y)
     own = probs[known][np.arange(len(labels)), labels]
     scores = {
@@ -149,7 +156,7 @@ def _of_labels(of: Fitted, x: Any, y: np.ndarray, probs: np.ndarray) -> dict[str
     return scores
 
 
-def _with_interval(model: Any, x: Any, level: float) -> tuple[np.ndarray, np.ndarray]:
+def _with_interval(model: BayesianSparseRegressor, x: GivenFrame, level: float) -> tuple[np.ndarray, np.ndarray]:
     """By the rows that the fit held out, where it did; else the posterior's own."""
     if _held_out(model):
         mean, ends = model.predict(x, interval=level)
@@ -157,7 +164,7 @@ def _with_interval(model: Any, x: Any, level: float) -> tuple[np.ndarray, np.nda
     return model.predict(x), model.predict_interval(x, level)
 
 
-def _held_out(model: Any) -> bool:
+def _held_out(model: SparseNetwork) -> bool:
     return model._conformity is not None
 
 
@@ -168,6 +175,6 @@ def of_nothing(target: Target, train: np.ndarray, y: np.ndarray) -> Mapping[str,
     return {"rmse": float(np.sqrt(np.mean(np.square(y - train.mean()))))}
 
 
-def text_columns(frame: Any, names: Sequence[str]) -> list[str]:
+def text_columns(frame: GivenFrame, names: Sequence[str]) -> list[str]:
     """Columns that are not of numbers: codes in a new file are to be read as text as well."""
     return [name for name in names if frame[name].dtype.kind not in "biufmM"]

@@ -107,7 +107,7 @@ def _each(hint: object) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
-def _as_one(value: Any, hint: Any) -> Any:
+def _as_one(value: object, hint: Any) -> Any:
     """The value as this type has it, or None where it cannot be that."""
     if typing.get_origin(hint) is tuple:
         (kind, *_) = typing.get_args(hint)

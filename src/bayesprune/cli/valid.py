@@ -1,9 +1,14 @@
 """Words and numbers of settings, from flags and from files alike: what the library would find too late, or would not see."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesprune.cli import likelihood, log
 from bayesprune.core.checks import check_integer, check_not_negative, unknown_name
+
+if TYPE_CHECKING:
+    from bayesprune.cli.settings import RunSettings
+else:  # which in turn asks here
+    RunSettings = Any
 
 WORDS = {
     "prunable": ("prior", "not_last", "everything", "kernels"),
@@ -16,8 +21,8 @@ WORDS = {
 }
 
 
-def check(settings: Any) -> None:
-    """Refuse, of a `RunSettings`, an unknown word and a number out of its range."""
+def check(settings: RunSettings) -> None:
+    """Refuse an unknown word and a number out of its range."""
     for name, known in WORDS.items():
         if getattr(settings, name) not in known:
             raise unknown_name(f"choice of {name}", getattr(settings, name), known)
@@ -25,7 +30,7 @@ def check(settings: Any) -> None:
     _check_numbers(settings)
 
 
-def _check_numbers(settings: Any) -> None:
+def _check_numbers(settings: RunSettings) -> None:
     for name, minimum in {"steps": 1, "num_samples": 1, "seed": 0}.items():
         check_integer(getattr(settings, name), name, minimum)
     for name in ("learning_rate", "kl_weight"):  # a schedule of them would hide it

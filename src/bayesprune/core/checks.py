@@ -16,7 +16,7 @@ from bayesprune.core.send import send
 from bayesprune.core.tracing import check_process
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -> ValueError:
+def unknown_name(kind: str, name: object, known: Iterable[str], remedy: str = "") -> ValueError:
     """The error for a name that is not known: it shows the nearest known names, then all of them."""
     known = sorted(known)
     near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.4)
@@ -24,7 +24,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str = "") -
     return ValueError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.{' ' + remedy if remedy else ''}")
 
 
-def check_name(kind: str, name: Any, known: Collection[str], remedy: str = "") -> None:
+def check_name(kind: str, name: object, known: Collection[str], remedy: str = "") -> None:
     """Refuse a name that is not ``known``, see `unknown_name`.
 
     >>> check_name("norm", "frn", ("batch", "frn"))
@@ -38,7 +38,7 @@ def check_density(density: object, name: str = "density") -> None:
     check_share(density, name, "it is the fraction of weights that stay alive, so 0.05 keeps 5 %")
 
 
-def check_share(share: Any, name: str, meaning: str) -> None:
+def check_share(share: object, name: str, meaning: str) -> None:
     """Refuse what is no number in (0, 1]; ``meaning`` ends the sentence. A traced value cannot be looked at and passes."""
     check_within(share, name, "(0, 1]", meaning)
 
@@ -210,7 +210,7 @@ def check_mask(mask: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
     return {site: send(alive, bool) for site, alive in mask.items()}
 
 
-def as_booleans(alive: Any, name: str) -> Any:
+def as_booleans(alive: object, name: str) -> Any:
     """A mask as an array of booleans; of zeros and ones, too. Fractions are refused, and what is traced passes as it is."""
     array = alive if isinstance(alive, jax.Array | np.ndarray) else np.asarray(alive)
     if array.dtype == bool or isinstance(array, jax.core.Tracer):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import jax
+import numpy as np
 from jax.typing import ArrayLike
 
 from bayesprune.core.layout import Layout
@@ -43,6 +44,8 @@ class ReadNetwork(Protocol):
 
 
 if TYPE_CHECKING:
+    import pandas
+
     RandomKey: TypeAlias = jax.Array
     GivenRows: TypeAlias = WithFields
     GivenData: TypeAlias = WithFields | Numbered | Iterable[Any] | Callable[[], Iterable[Any]]
@@ -52,6 +55,10 @@ if TYPE_CHECKING:
     GivenInputs: TypeAlias = ArrayLike | Mapping[str, Any] | Sequence[Any]
     GivenNetwork: TypeAlias = ReadNetwork
     GivenParams: TypeAlias = Mapping[str, Any]
+    GivenFrame: TypeAlias = pandas.DataFrame
+    GivenColumn: TypeAlias = pandas.Series
+    GivenTable: TypeAlias = GivenFrame | jax.Array | np.ndarray | Sequence[Any]
 else:
     RandomKey = GivenRows = GivenData = GivenMask = GivenScale = Any
     GivenArray = GivenInputs = GivenNetwork = GivenParams = Any
+    GivenFrame = GivenColumn = GivenTable = Any

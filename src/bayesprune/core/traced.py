@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 
 from bayesprune.core.same import array_digest, digest
 from bayesprune.core.types import PyTree
@@ -62,9 +62,9 @@ def _closed(traced: ClosedJaxpr) -> Hashable:
 def _jaxpr(jaxpr: Jaxpr) -> Hashable:
     if jaxpr.effects:
         raise OpaqueError(f"the trace has effects outside of itself: {jaxpr.effects}.")
-    numbers: dict[Any, int] = {}
+    numbers: dict[Var, int] = {}
 
-    def atom(variable: Any) -> Hashable:
+    def atom(variable: Literal | Var) -> Hashable:
         if isinstance(variable, Literal):
             return _type(variable.aval), _setting(variable.val)
         return numbers.setdefault(variable, len(numbers))

@@ -11,6 +11,7 @@ import jax.export
 import numpy as np
 
 from bayesprune.core.given import RandomKey
+from bayesprune.core.types import PyTree
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.measure import Choice, measure
@@ -142,7 +143,9 @@ class Compact(HandedOn):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     bounds: tuple[Bounds | None, ...] = field(default=(), repr=False)
 
-    def predict(self, x: Any, *, rng_key: RandomKey | None = None, num_samples: int = 100, engine: str = "auto") -> np.ndarray:
+    def predict(
+        self, x: PyTree, *, rng_key: RandomKey | None = None, num_samples: int = 100, engine: str = "auto"
+    ) -> np.ndarray:
         """E[y | x]: of the network at the posterior mean; with ``rng_key`` averaged over ``num_samples`` networks.
 
         Args:
@@ -179,7 +182,9 @@ class Compact(HandedOn):
         key = jax.random.key(0) if rng_key is None else rng_key  # nothing is drawn of what was drawn before
         return self._by_jax.mean(key, taken(self.inputs, x), number)
 
-    def predict_draws(self, rng_key: RandomKey | None, x: Any, num_samples: int = 100, *, engine: str = "auto") -> np.ndarray:
+    def predict_draws(
+        self, rng_key: RandomKey | None, x: PyTree, num_samples: int = 100, *, engine: str = "auto"
+    ) -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
 
         Of stored draws there may be fewer. ``engine``, errors: as `predict`.

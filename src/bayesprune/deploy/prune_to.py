@@ -17,6 +17,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import nothing_to_prune
 from bayesprune.prune.one_shot import prune_once
+from bayesprune.train.result import FitResult
 
 BUDGETS = ("latency_ms", "bytes", "flops", "nll_increase", "ece")
 COSTS = BUDGETS[:3]  # fall with the weights; the others rise as weights fall
@@ -77,7 +78,7 @@ class ToBudget:
 
 
 def prune_to(
-    fit: Any,
+    fit: FitResult | Any,
     program: BNN | Any,
     data: GivenRows,
     *,

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.masks import gone
+from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.compact import Compact, compact
 from bayesprune.deploy.judged import task_of
 from bayesprune.deploy.program.laws import factorised
@@ -218,7 +219,7 @@ def predictor(small: Compact, engine: str) -> Callable[[Any], Any]:
         session = onnxruntime.InferenceSession(os.path.join(folder, "net.onnx"), providers=["CPUExecutionProvider"])
     takes = small.inputs.leaves
 
-    def predict(x: Any) -> Any:
+    def predict(x: ArrayTree) -> Any:
         rows = zip(takes, jax.tree.leaves(x), strict=True)
         return session.run(["mean"], {leaf.name: np.asarray(part, leaf.dtype) for leaf, part in rows})
 

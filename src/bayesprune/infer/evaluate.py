@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from bayesprune.core.checks import check_fields, check_params
-from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.given import GivenArray, GivenRows, RandomKey
 from bayesprune.core.numbers import arrays_in, without_mask
 from bayesprune.core.types import Dataset, Standalone
 from bayesprune.infer.data import check_same_length
@@ -109,7 +109,7 @@ def scored(
     return figures_observed(rng_key, bnn, params, data, mean, **settings), None
 
 
-def _targets(y: Any) -> np.ndarray:
+def _targets(y: GivenArray) -> np.ndarray:
     """Targets as an array of numbers: bits are whole numbers, as a fit has them; floats keep the digits that they come with."""
     array = np.asarray(without_mask(y, "data.y"))
     return array.astype(np.int32) if array.dtype == bool else array

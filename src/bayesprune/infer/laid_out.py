@@ -216,7 +216,7 @@ def _check_bnn(bnn: object) -> None:
         raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
 
 
-def _completed(part: Any, name: str, num_rows: int, num_steps: int) -> Any:
+def _completed(part: object, name: str, num_rows: int, num_steps: int) -> Any:
     """The kernel or sparsifier with what it does not know yet: the rows of the data, and the steps of the run.
 
     `ValueError` where it knows another number of rows: a kernel's temperature and decays are parts of that.

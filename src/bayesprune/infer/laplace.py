@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_key, check_name, unknown_name
-from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.given import GivenParams, GivenRows, RandomKey
 from bayesprune.core.send import send
+from bayesprune.core.types import Pruned
 from bayesprune.infer.curvature.bytes_needed import check_bytes
 from bayesprune.infer.curvature.directions import STRUCTURES, log_density
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
@@ -41,7 +42,7 @@ REFERENCE = "daxberger2021laplace"
 def laplace(
     rng_key: RandomKey,
     bnn: BNN | Any,
-    params_or_fit: Any,
+    params_or_fit: FitResult | Pruned | GivenParams | Any,
     data: GivenRows,
     *,
     curvature: str = "diag",
@@ -131,7 +132,13 @@ def laplace(
 
 
 def _check(
-    bnn: BNN, curvature: str, structure: str, share: object, variances: str | None, num_draws: int | None, max_bytes: int
+    bnn: BNN,
+    curvature: str,
+    structure: str,
+    share: str | float | int,
+    variances: str | None,
+    num_draws: int | None,
+    max_bytes: int,
 ) -> str:
     """Refuse unknown names, and what does not go together. The kind of variances."""
     for name, value, names in (("curvature", curvature, CURVATURES), ("structure", structure, STRUCTURES)):
@@ -171,7 +178,13 @@ def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, P
 
 
 def _posterior(
-    sums: Sums, whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: Any, marginal: bool, joint: bool
+    sums: Sums,
+    whole: KnownWeights,
+    specs: Mapping[str, ParamSpec],
+    form: str,
+    share: str | float | int,
+    marginal: bool,
+    joint: bool,
 ) -> tuple[FoundGaussian, Asked]:
     scales = {site: np.asarray(np.multiply(whole.nodes[site].prior_scale, whole.nodes[site].unit)) for site in specs}
     if share == "own":

@@ -6,7 +6,7 @@ from typing import Any
 from bayesprune.core.checks import got
 from bayesprune.core.finite import check_finite
 from bayesprune.core.given import GivenParams
-from bayesprune.core.types import Pruned
+from bayesprune.core.types import Pruned, PyTree
 from bayesprune.infer.replicates import Replicates
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import draws_of
@@ -31,7 +31,7 @@ def as_origin(init: FitResult | Pruned | None, init_params: object) -> Origin | 
     return Origin(init.params, init.mask, keep(init.state), whole=True, law=law_of(init))
 
 
-def params_and_mask(given: Any) -> tuple[Any, Mapping[str, Any]]:
+def params_and_mask(given: FitResult | Pruned | PyTree) -> tuple[Any, Mapping[str, Any]]:
     """Of a fit or a pruned one its parameters and mask; of all else itself, and nothing dead."""
     return (given.params, given.mask) if isinstance(given, FitResult | Pruned) else (given, {})
 

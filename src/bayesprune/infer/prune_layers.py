@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.checks import check_density, check_positive, unknown_name
+from bayesprune.core.given import GivenParams
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
@@ -25,6 +26,7 @@ from bayesprune.model.net_params import mean_weights
 from bayesprune.model.transforms.layer_inputs import Met, with_input_moments
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.prune.bookkeeping import fill_unknown, make_info
+from bayesprune.train.result import FitResult
 
 RULES = ("wanda", "sparsegpt")
 SCOPES = ("per_output", "layer")
@@ -33,7 +35,7 @@ ROWS = 128  # whose inputs are summed at once
 
 def prune_layers(
     bnn: BNN | Any,
-    params_or_fit: Any,
+    params_or_fit: FitResult | Pruned | GivenParams | Any,
     x: PyTree,
     *,
     density: float = 0.5,

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from bayesprune.core.spread import is_constant
 from bayesprune.core.types import PyTree
 from bayesprune.infer.end_of_fit import is_held_back
 from bayesprune.model.bnn import BNN
+from bayesprune.model.inputs import Inputs
 from bayesprune.model.likelihoods import Custom, Masked, NegativeBinomial, Poisson
 from bayesprune.model.program import Trainable
 from bayesprune.structure.untouched import untouched
@@ -122,7 +123,7 @@ def _offset(values: np.ndarray) -> float:
     return float(np.linalg.norm(columns.mean(0)) / np.linalg.norm(columns.std(0)))
 
 
-def _takes_whole(inputs: Any, place: int) -> bool:
+def _takes_whole(inputs: Inputs, place: int) -> bool:
     """Whether the network takes whole numbers or booleans there, which have no scale."""
     return place >= len(inputs.leaves) or inputs.leaves[place][1] != "float32"
 

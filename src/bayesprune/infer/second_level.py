@@ -22,7 +22,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Moments
+from bayesprune.model.prior import Moments, Prior
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.prune.needs import nothing_to_prune
 from bayesprune.prune.scores import check_evidence
@@ -54,7 +54,7 @@ def reduce_scales(
     rng_key: RandomKey,
     bnn: BNN,
     params: PyTree,
-    prior: Any,
+    prior: Prior | Any,
     *,
     num_steps: int = 2000,
     optimizer: optax.GradientTransformation | None = None,
@@ -132,7 +132,7 @@ def reduce_scales(
 
 
 @by_one_thread
-def _program(prior: Any, layout: Layout, nodes: dict[str, MeanField], family: Family) -> tuple[Any, Any]:
+def _program(prior: Prior, layout: Layout, nodes: dict[str, MeanField], family: Family) -> tuple[Any, Any]:
     """Model and guide of the scales; the model's density is the evidence that they gain."""
     ones = {str(spec.path): jnp.ones(spec.shape) for spec in layout}
 
@@ -154,7 +154,7 @@ def _program(prior: Any, layout: Layout, nodes: dict[str, MeanField], family: Fa
     return model, guide
 
 
-def _no_scales(prior: Any, path: object = "") -> TypeError:
+def _no_scales(prior: object, path: object = "") -> TypeError:
     if getattr(prior, "last", None) == "layer":
         name = type(prior).__name__
         return TypeError(
@@ -173,7 +173,7 @@ def _standard(node: MeanField) -> tuple[Any, Any]:
     return node.loc / node.prior_scale, jnp.where(gone(node), 1.0, jnp.minimum(node.scale / node.prior_scale, 1.0))
 
 
-def _reduced(node: MeanField, prior: Any, spec: ParamSpec, moments: Moments) -> Scaled:
+def _reduced(node: MeanField, prior: Prior, spec: ParamSpec, moments: Moments) -> Scaled:
     """The node under the new prior at its expected scale; coordinates and unit are the fit's."""
     scaled = prior.node(replace(node, prior_scale=1.0), spec, moments)
     if scaled.law is None:

@@ -11,12 +11,12 @@ import optax
 from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key, check_name, check_positive, check_within
-from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.given import GivenParams, GivenRows, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import Dataset
+from bayesprune.core.types import Dataset, Pruned
 from bayesprune.courses import Plain
 from bayesprune.formulas import swag as formula
 from bayesprune.formulas.swag import PathMoments
@@ -42,7 +42,7 @@ REFERENCE = formula.REFERENCE
 def swag(
     rng_key: RandomKey,
     bnn: BNN | Any,
-    params_or_fit: Any,
+    params_or_fit: FitResult | Pruned | GivenParams | Any,
     data: GivenRows,
     *,
     num_steps: int,
@@ -154,7 +154,7 @@ def swag(
 
 
 def _check(
-    data: Any,
+    data: Dataset,
     num_steps: int,
     batch_size: int,
     learning_rate: float,
@@ -198,7 +198,7 @@ def _start(moving: BNN, whole: KnownWeights) -> dict[str, Any]:
 
 
 def _warn_of_leaving(
-    rng_key: Key, data: Any, before: tuple[BNN, Any], after: tuple[BNN, Any], alive: dict[str, np.ndarray]
+    rng_key: Key, data: Dataset, before: tuple[BNN, Any], after: tuple[BNN, Any], alive: dict[str, np.ndarray]
 ) -> None:
     """Warn of a path whose points predict the data worse than its start by more than half a nat for each weight.
 

@@ -14,7 +14,7 @@ from bayesprune.core.checks import check_density, check_integer, check_name, che
 from bayesprune.data.loading import load_test
 from bayesprune.data.tables.reading import needed
 from bayesprune.lab import page, plan, tables
-from bayesprune.lab.entry import rivals, tries
+from bayesprune.lab.entry import Entry, rivals, tries
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
 from bayesprune.lab.run import check_data, run
@@ -186,6 +186,6 @@ def _checked_names(methods: str | Sequence[str]) -> list[str]:
     return names
 
 
-def _tries(entry: Any, budget: int) -> None:
+def _tries(entry: Entry, budget: int) -> None:
     check_integer(budget, "tries")
     tries(entry, budget)

@@ -15,6 +15,7 @@ from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.categorical import Categorical
+from bayesprune.model.prior import Prior
 from bayesprune.train.result import FitResult
 
 
@@ -56,7 +57,7 @@ class Task:
     num_steps: int
     batch_size: int
 
-    def bnn(self, prior: Any, posterior: str | Family = "mean_field", **settings: Any) -> BNN:
+    def bnn(self, prior: Prior | Any, posterior: str | Family = "mean_field", **settings: Any) -> BNN:
         """The network under a prior. The same weights may be pruned in every method: all kernels, and no bias."""
         given: dict[str, Any] = {
             "likelihood": Categorical(),

@@ -80,7 +80,7 @@ class BMRS:
             gains[site] = of_law.shared(gain, mask)
         return take_step(state, alive, evidence.posterior, gains)
 
-    def _gain(self, law: Any) -> Any:
+    def _gain(self, law: TruncatedLogNormalScale) -> Any:
         """dF of every unit, in nats."""
         if self.prior == "normal":
             return law.removal_gain()

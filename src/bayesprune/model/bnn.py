@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core import same
 from bayesprune.core.given import GivenInputs, GivenParams, GivenRows
-from bayesprune.core.types import Groups, Node
+from bayesprune.core.types import Array, Groups, Node, PyTree
 from bayesprune.model import select
 from bayesprune.model.families import Family, family_of, family_of_params, why_not_cut, writes_itself
 from bayesprune.model.groups import groups
@@ -24,7 +24,7 @@ from bayesprune.model.likelihoods.learned import guide_of
 from bayesprune.model.likelihoods.protocol import check_likelihood
 from bayesprune.model.net_params import mean_weights
 from bayesprune.model.network import make_network
-from bayesprune.model.prior import Moments, check_prior, meaning, rows_of
+from bayesprune.model.prior import Moments, Prior, check_prior, meaning, rows_of
 from bayesprune.model.shapes import check_heads, is_shape
 from bayesprune.model.summary import Summary, one_line, summarise
 from bayesprune.model.trained import take
@@ -87,7 +87,7 @@ class BNN:
         self,
         net: object,
         *,
-        prior: Any,
+        prior: Prior | Any,
         likelihood: Likelihood | Any,
         input_shape: tuple[int, ...] | Any = None,
         example: GivenInputs | None = None,
@@ -102,7 +102,8 @@ class BNN:
         check_prior(prior)
         select.check_choices(bayesian, frozen, prunable)
         check_likelihood(likelihood)
-        self.prior, self.likelihood, self.posterior_name = prior, likelihood, posterior if isinstance(posterior, str) else ""
+        self.prior: Any = prior
+        self.likelihood, self.posterior_name = likelihood, posterior if isinstance(posterior, str) else ""
         self.inputs = inputs_of(input_shape, example, scaling)
         self.input_shape = self.inputs.shape
         self._net = make_network(net, self.inputs, apply_kwargs, output)
@@ -149,7 +150,7 @@ class BNN:
         family = family_of_params(self.family, params, self.layout)
         return self if family is self.family else self.under(family)
 
-    def model(self, x: GivenInputs, y: Any = None, *, train: bool = False, num_rows: int | Any = None) -> Any:
+    def model(self, x: GivenInputs, y: Array | Any = None, *, train: bool = False, num_rows: int | Any = None) -> Any:
         """The generative model: weights from the prior, outputs from the network, targets ("obs") from the likelihood.
 
         ``num_rows``: rows of the whole data set where ``x`` is a minibatch of it; a prior may depend on them.
@@ -283,7 +284,7 @@ class BNN:
         """
         return self._net.net.own(mean_weights(self, params, mask), params.get(STATE, {}))
 
-    def take(self, trained: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def take(self, trained: PyTree) -> tuple[dict[str, Any], dict[str, Any]]:
         """Weights that someone trained, in any form that `net_params` gives, as arrays by path; and entries of other state.
 
         Raises `ValueError` with the list of what is missing, left over or of another shape.

@@ -1,7 +1,6 @@
 """Rows of bytes, scaled where the network runs: a quarter of the memory and of what is sent to the device."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +49,7 @@ class ByteScaling:
         values = jnp.asarray(table.astype(np.float32))
         return values[x, jnp.arange(values.shape[1])] if values.shape[1] > 1 else values[:, 0][x]
 
-    def by_arithmetic(self, x: Any) -> jax.Array:
+    def by_arithmetic(self, x: jax.Array) -> jax.Array:
         """The same of bytes kept as real numbers, to within rounding: for what has sums and quotients, and no look-up."""
         return (x - jnp.asarray(self.loc, jnp.float32)) / jnp.asarray(self.scale, jnp.float32)
 

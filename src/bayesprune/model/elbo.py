@@ -186,7 +186,7 @@ class _Lift(Messenger):
         return gates if mask is None else [*gates, mask]
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Whether two scales of log densities are known to be the same number: one divergence knows no other."""
     return one is other or bool(np.isscalar(one) and np.isscalar(other) and one == other)
 

@@ -43,7 +43,7 @@ OURS = "bayesprune."
 CUT = (dist.Normal, dist.Delta)
 
 
-def family_of(posterior: object, prior: Any, layout: Layout) -> Family:
+def family_of(posterior: object, prior: object, layout: Layout) -> Family:
     """The family of a name, with a sound start; or the family given, with its own."""
     if isinstance(posterior, str):
         return named_family(posterior, prior, layout)
@@ -56,7 +56,7 @@ def family_of(posterior: object, prior: Any, layout: Layout) -> Family:
     return posterior
 
 
-def named_family(name: str, prior: Any, layout: Layout) -> Family:
+def named_family(name: str, prior: object, layout: Layout) -> Family:
     """The family of a name with a sound start: that of the prior where its authors chose one, else `sound_start`.
 
     U(-2, 2), in which most of the papers' code starts, is too wide to be left in a few thousand steps; see
@@ -69,12 +69,12 @@ def named_family(name: str, prior: Any, layout: Layout) -> Family:
     return _family(name, prior, MeanFieldFamily(**start), MapFamily(**start))
 
 
-def authors_family(name: str, prior: Any) -> Family:
+def authors_family(name: str, prior: object) -> Family:
     """The family of a name with the start that the prior's authors chose: U(-2, 2) where they said nothing else."""
     return _family(name, prior, MeanFieldFamily(), MapFamily())
 
 
-def _family(name: str, prior: Any, mean_field: MeanFieldFamily, points: MapFamily) -> Family:
+def _family(name: str, prior: object, mean_field: MeanFieldFamily, points: MapFamily) -> Family:
     start: Family = getattr(prior, "family", mean_field)
     known: dict[str, Callable[[], Family]] = {
         "mean_field": lambda: start,
@@ -103,7 +103,7 @@ def is_of_points(program: Trainable) -> bool:
     return all(not scale and unit > 0.25 for unit, scale, _ in (prior.factor(spec) for spec in layout if spec.bayesian))
 
 
-def _structured(prior: Any, start: Family) -> Family:
+def _structured(prior: object, start: Family) -> Family:
     if not getattr(prior, "couples", False):
         raise ValueError(
             f"posterior='structured' lets a weight vary with the scale of its unit, and {type(prior).__name__} has no such "

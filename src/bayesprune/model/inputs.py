@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from bayesprune.core.given import GivenInputs
 from bayesprune.core.numbers import is_tree, numbers_of
 from bayesprune.core.send import send
-from bayesprune.core.types import Array, ArrayTree
+from bayesprune.core.types import Array, ArrayTree, PyTree
 from bayesprune.model.byte_scaling import ByteScaling
 from bayesprune.model.shapes import row_shape
 from bayesprune.structure.lookups import Bounds
@@ -80,7 +80,7 @@ class Inputs:
         """So many rows of zeros."""
         return jax.tree.map(lambda leaf: send(np.zeros(leaf.shape, leaf.dtype)), self.abstract(num_rows))
 
-    def as_rows(self, x: Any) -> Any:
+    def as_rows(self, x: PyTree) -> Any:
         """Rows as arrays of the network's types; real numbers keep their width."""
         if self.scaling is not None:
             return self.scaling.taken(x)
@@ -96,7 +96,7 @@ class Inputs:
                 "np.stack((tokens, mask), 2), and let the net take them apart, x[:, 0] and x[:, 1]; or fit one after another."
             )
 
-    def check_given(self, x: Any, name: str) -> None:
+    def check_given(self, x: GivenInputs, name: str) -> None:
         """Refuse booleans, of rows as they were given, where the network takes whole numbers: they are no entries of a table.
 
         To be asked before `core.numbers.numbers_of`, which makes them 0 and 1.
@@ -111,14 +111,14 @@ class Inputs:
                     "got booleans: if 0 and 1 are meant, .astype(np.int32)."
                 )
 
-    def numbers(self, x: Any, name: str) -> Any:
+    def numbers(self, x: GivenInputs, name: str) -> Any:
         """Rows as they are given as NumPy's arrays of numbers, checked."""
         self.check_given(x, name)
         x = jax.tree.map(np.asarray, numbers_of(x, name, bytes_stay=True))
         self.check(x, name)
         return x
 
-    def check(self, x: Any, name: str) -> None:
+    def check(self, x: PyTree, name: str) -> None:
         """Refuse rows of another tree, of other shapes, of real numbers where the network takes whole ones or booleans, or with
         whole numbers beyond the tables that it looks them up in.
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from bayesprune.core.given import GivenInputs
 from bayesprune.core.layout import Layout, ParamPath, ParamSpec, Predicate
+from bayesprune.core.types import Array
 from bayesprune.posteriors.family import Family
 from bayesprune.structure import Graph, Units
 
@@ -22,11 +24,11 @@ class LaidOut(Protocol):
     inputs: Any
     output_shape: Any
 
-    def model(self, x: Any, y: Any = None) -> Any: ...
+    def model(self, x: GivenInputs, y: Array | Any = None) -> Any: ...
 
     def guide(self) -> None: ...
 
-    def network(self, x: Any) -> Any: ...
+    def network(self, x: GivenInputs) -> Any: ...
 
     def posterior(self, params: Any) -> dict[str, Any]: ...
 

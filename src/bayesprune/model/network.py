@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.extend.core import ClosedJaxpr
 
 from bayesprune.core.keys import abstract_key
-from bayesprune.core.types import ArrayTree
+from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.model.adapters import Net, adapt, check_predicts
 from bayesprune.model.inputs import Inputs
 from bayesprune.model.shapes import arrays, output_shape
@@ -122,7 +122,7 @@ def _chooser(output: int | str | Callable[..., Any] | None) -> Callable[[Any], A
     return lambda outputs: _entry(outputs, output)
 
 
-def _entry(outputs: Any, name: Any) -> Any:
+def _entry(outputs: PyTree, name: int | str) -> Any:
     known = (
         list(outputs) if isinstance(outputs, dict) else list(range(len(outputs))) if isinstance(outputs, tuple | list) else []
     )

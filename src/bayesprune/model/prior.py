@@ -101,7 +101,7 @@ def rows_of(prior: Any, num_rows: ArrayLike) -> dict[str, Any]:
     return {"num_rows": num_rows} if "num_rows" in inspect.signature(prior.model).parameters else {}
 
 
-def meaning(prior: Any, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
+def meaning(prior: object, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
     """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
     if hasattr(prior, "node"):
         # Read outside of compiled code, a prior's own numbers are sent one by one, as by every operation there: to compile this
@@ -133,7 +133,7 @@ def guide_each(layout: Layout, family: Family) -> None:
             family.weight(spec)
 
 
-def check_fixed_units(prior: Any, layout: Layout, nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:
+def check_fixed_units(prior: object, layout: Layout, nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:
     """Refuse parameters of another prior by the units that they say, of sites whose unit no parameter moves.
 
     A learned unit is what the parameters at hand make of it.

@@ -148,7 +148,7 @@ class _Parameters(Messenger):
         elif msg["type"] == "param":
             msg["value"] = jax.tree.map(self._moved, msg["value"])
 
-    def _moved(self, leaf: Any) -> Any:
+    def _moved(self, leaf: object) -> Any:
         """Positive numbers stay so, and zero does not stay."""
         if not isinstance(leaf, float | np.ndarray | jax.Array) or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
             return leaf  # whole numbers, and the shapes in place of arrays that a random Flax module has

@@ -42,7 +42,7 @@ def arrays(output: PyTree) -> Any:
     return output
 
 
-def _of_one(output: Any) -> tuple[int, ...]:
+def _of_one(output: jax.Array | jax.ShapeDtypeStruct) -> tuple[int, ...]:
     shape = output.shape
     if len(shape) < 2 or shape[0] != 1 or 0 in shape:
         raise ValueError(
@@ -61,7 +61,7 @@ def is_shape(tree: object) -> bool:
     return isinstance(tree, tuple) and all(isinstance(size, int) for size in tree)
 
 
-def check_heads(likelihood: object, shape: Any) -> None:
+def check_heads(likelihood: object, shape: PyTree) -> None:
     """Refuse several outputs for a likelihood that does not say that it takes such."""
     if is_shape(shape) or getattr(likelihood, "heads", False):
         return
@@ -71,6 +71,6 @@ def check_heads(likelihood: object, shape: Any) -> None:
     )
 
 
-def filled(shape: Any, num_rows: int, value: float) -> Any:
+def filled(shape: PyTree, num_rows: int, value: float) -> Any:
     """So many rows of outputs that are all the same; ``shape``: of one row, or a tree of such."""
     return jax.tree.map(lambda one: jnp.full((num_rows, *one), value), shape, is_leaf=is_shape)

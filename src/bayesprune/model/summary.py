@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from bayesprune.model.layout import LaidOut, Layout
 from bayesprune.report.flops import flops
@@ -58,7 +57,7 @@ class Summary:
         return "\n".join(filter(None, (aligned([HEAD, *cells, total], indent=""), self.note)))
 
 
-def one_line(bnn: Any) -> str:
+def one_line(bnn: LaidOut) -> str:
     """Prior, likelihood, the shape of outputs and the numbers of weights; the table of them is `summarise`."""
     count, prunable = (sum(math.prod(s.shape) for s in bnn.layout if s.prunable or every) for every in (True, False))
     parts = (bnn.prior, bnn.likelihood, f"outputs {bnn.output_shape}", f"{count:,} parameters", f"{prunable:,} prunable")

@@ -1,7 +1,7 @@
 """Correlated Gaussians: the weights of an array vary together, by a full or a Kronecker covariance."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -147,7 +147,7 @@ class CorrelatedNormal(dist.Distribution):
         shape = (*sample_shape, *self.batch_shape)
         return self.loc + (self.rows @ z @ self.columns.T).reshape(shape), [z.reshape(shape)]
 
-    def log_prob(self, value: jax.Array, intermediates: Any = None) -> jax.Array:
+    def log_prob(self, value: jax.Array, intermediates: Sequence[Any] | None = None) -> jax.Array:
         z = intermediates[0] if intermediates else self._standard(value)
         return dist.Normal(0.0, 1.0, validate_args=False).log_prob(z) - jnp.log(self.conditional)
 
@@ -277,7 +277,7 @@ class CorrelatedFamily(MeanFieldFamily):
                 "which leaves the others independent."
             )
 
-    def _param(self, kind: Any, spec: ParamSpec, field: str, value: Any, **constraint: object) -> Any:
+    def _param(self, kind: ParamNames, spec: ParamSpec, field: str, value: Any, **constraint: object) -> Any:
         return numpyro.param(kind.name(str(spec.path), field, not spec.prunable), value, **constraint)
 
 

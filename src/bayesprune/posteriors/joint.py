@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from bayesprune.core.types import Array, Node
+from bayesprune.core.layout import ParamSpec
+from bayesprune.core.types import Array, Node, PyTree
 
 
 class Joint(Node):
@@ -102,7 +103,7 @@ def check_conditioned(nodes: Mapping[str, Any], mask: Mapping[str, Any]) -> None
             )
 
 
-def check_training(program: Any, acts: bool = False, mask: Any = None, thin: bool = False, params: Any = None) -> None:
+def check_training(program: Any, acts: bool = False, mask: PyTree = None, thin: bool = False, params: PyTree = None) -> None:
     """Refuse what training with weights that vary together cannot do: cut on the way, or go on with what was cut.
 
     ``acts``: whether there is a sparsifier; ``thin``: whether dead weights have no memory; ``params``: those to start from.
@@ -129,7 +130,7 @@ def check_training(program: Any, acts: bool = False, mask: Any = None, thin: boo
         )
 
 
-def _is_cut(family: Any, params: Mapping[str, Any], spec: Any) -> bool:
+def _is_cut(family: Any, params: Mapping[str, Any], spec: ParamSpec) -> bool:
     """Whether parameters to start from are of this family, and have dead weights."""
     try:
         return bool(jnp.any(family.read(params, spec).scale == 0))

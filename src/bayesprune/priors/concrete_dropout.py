@@ -97,7 +97,7 @@ class ConcreteDropout:
                 shape = of_inputs(spec)
                 axes = tuple(axis for axis in range(len(shape)) if axis not in spec.inputs)
                 squares = jnp.sum(jnp.square(weight), axis=axes, keepdims=True)
-                gates = Gates(jnp.broadcast_to(odds, shape), squares, self.temperature, self.length_scale)
+                gates = InputGates(jnp.broadcast_to(odds, shape), squares, self.temperature, self.length_scale)
                 numpyro.sample(f"{spec.path}.gate", gates)
 
     def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
@@ -137,13 +137,13 @@ class ConcreteGate:
 
 
 class Penalised(Improper):
-    """What the gates are measured against: no density, a penalty that `Gates` knows."""
+    """What the gates are measured against: no density, a penalty that `InputGates` knows."""
 
     def log_prob(self, value: ArrayLike, intermediates: object = None) -> jax.Array:
         raise ValueError("the gates of ConcreteDropout have a penalty and no density: leave estimator= as it is.")
 
 
-class Gates(dist.Distribution):
+class InputGates(dist.Distribution):
     """z/(1 - p) of each input of a layer; ``squares``: of the weights that read it, summed."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {"log_odds": constraints.real, "squares": constraints.real}
@@ -168,8 +168,8 @@ class Gates(dist.Distribution):
         raise ValueError("the gates of ConcreteDropout have a penalty and no density: leave estimator= as it is.")
 
 
-@kl_divergence.register(Gates, Penalised)
-def _penalty(gates: Gates, nothing: Penalised) -> jax.Array:
+@kl_divergence.register(InputGates, Penalised)
+def _penalty(gates: InputGates, nothing: Penalised) -> jax.Array:
     return concrete.penalty(gates.squares, gates.log_odds, gates.length_scale)
 
 

@@ -36,7 +36,7 @@ DIRECTIONS: dict[str, Direction] = {
 _REMEDY = 'Of a figure of your own say which way is better: direction="max", direction="min", or the number to be near to.'
 
 
-def direction_of(metric: Any, given: Any = None) -> Direction:
+def direction_of(metric: object, given: Any = None) -> Direction:
     """Which way ``metric`` is better: "max", "min", or the number that it should be nearest to.
 
     ``given``: what the caller says of it, None for nothing; of a figure that is not ours it is needed.

@@ -75,7 +75,7 @@ def reasons(
     return fig
 
 
-def _ranks(x: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _ranks(x: ArrayLike | Any, shape: tuple[int, ...]) -> np.ndarray:
     """Of each value its place among its column's different ones, 0 to 1; NaN stays."""
     from scipy.stats import rankdata  # takes longer to import than all else here
 

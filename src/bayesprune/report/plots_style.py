@@ -1,8 +1,10 @@
 """The one look of all figures: colours, axes, legends of layers. What the figures show is in `bayesprune.report.plots`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axis import Axis
 
 try:
     from matplotlib import colormaps
@@ -65,17 +67,17 @@ def style(ax: Axes, xlabel: str, ylabel: str, title: str = "") -> None:
     ax.set_axisbelow(True)
 
 
-def in_percent(axis: Any, decimals: int | None = None) -> None:
+def in_percent(axis: Axis, decimals: int | None = None) -> None:
     """Shares as percentages."""
     axis.set_major_formatter(PercentFormatter(1.0, decimals))
 
 
-def whole_numbers(axis: Any) -> None:
+def whole_numbers(axis: Axis) -> None:
     """Ticks at whole numbers alone: there is no half of a step, or of an input."""
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def few_decades(axis: Any) -> None:
+def few_decades(axis: Axis) -> None:
     """Ticks at 1, 2 and 5 times powers of ten, as plain numbers, of a logarithmic scale; of more than two decades powers alone.
 
     Call it once all is drawn: what is in view decides.
@@ -106,7 +108,7 @@ def in_order(names: list[str]) -> list[str]:
     return sorted(names, key=parts.__getitem__)
 
 
-def marks_of(values: Any) -> dict[str, Any]:
+def marks_of(values: np.ndarray | Sequence[float]) -> dict[str, Any]:
     """Markers of a curve for its points without a finite neighbour: no line is drawn to them, and they would be seen by nobody.
 
     >>> marks_of(np.array([1.0, np.nan, 2.0, 3.0]))

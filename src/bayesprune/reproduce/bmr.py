@@ -18,6 +18,8 @@ import bayesprune as bp
 from bayesprune import cells
 from bayesprune.core import files
 from bayesprune.core.types import Dataset
+from bayesprune.model.families import Family
+from bayesprune.model.prior import Prior
 from bayesprune.report.connected import connected
 from bayesprune.reproduce.bmr_cells import CELLS, COURSES, FIRST_LAYER, FULL, GLANCE, LONG, SHORT, PaperCell
 
@@ -68,7 +70,9 @@ BATCH = 128
 QUANTILES = 101  # of the weights of each array, for the paper's figure 3
 
 
-def build(cell: PaperCell, input_shape: tuple[int, ...], prior: Any = None, posterior: Any = None) -> bp.BNN:
+def build(
+    cell: PaperCell, input_shape: tuple[int, ...], prior: Prior | None = None, posterior: str | Family | None = None
+) -> bp.BNN:
     """The network and its prior, the paper's unless given; in transformers and mixers norms and places are Bayesian."""
     dropout = 0.2 if cell.method == "map" else 0.0
     wide = {"features": (18, 48, 360), "units": 256} if cell.dataset == "cifar10" else {}
@@ -131,7 +135,7 @@ def sparsity(bnn: bp.BNN, masks: Mapping[str, Any]) -> cells.Record:
     return shares | cells.flat({"alive": alive, "sizes": sizes})
 
 
-def _weights(bnn: bp.BNN, fit: Any, folder: Path) -> cells.Record:
+def _weights(bnn: bp.BNN, fit: bp.FitResult, folder: Path) -> cells.Record:
     """Quantiles of |E w| by array, the dead at zero; the first layer's means go to a file of the cell."""
     means = {}
     for site, node in bnn.posterior(fit.params).items():

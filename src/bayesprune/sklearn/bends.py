@@ -1,5 +1,6 @@
 """Columns whose numbers reach far: a second input for each, in which they lie as those of a normal law do."""
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class Bends(NamedTuple):
     scores: Float64[np.ndarray, " bends"]
     slopes: Float64[np.ndarray, "bends pieces"]
 
-    def apply(self, x: Shaped[Array, "rows columns"], xp: Any = np) -> list[Any]:
+    def apply(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> list[Any]:
         """The maps of these rows, (rows, 1) each."""
         wide = np.float64 if xp is np else x.dtype
         found = []

@@ -57,9 +57,9 @@ class Budget:
         """Seconds."""
         return self.limit - (clock() - self.begun)
 
-    def watches(self, num_steps: int, after: int = 0) -> "tuple[Timed, ...]":
+    def watches(self, num_steps: int, after: int = 0) -> "tuple[Deadline, ...]":
         """Callbacks that end a fit of so many steps if these and ``after`` more would take too long; none without a limit."""
-        return (Timed(self, num_steps, after),) if self.limited else ()
+        return (Deadline(self, num_steps, after),) if self.limited else ()
 
     def last(self, fit: Callable[..., Any], num_steps: int) -> Any:
         """The result of the last fit, ``fit(num_steps, *watches)``, with fewer steps where there is no time for all.
@@ -90,7 +90,7 @@ class Budget:
 
 
 @dataclass
-class Timed:
+class Deadline:
     """A `Watch` that ends a fit for which there is no time."""
 
     budget: Budget

@@ -11,6 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 from sklearn.utils.fixes import parse_version
 
 import sklearn
+from bayesprune.core.given import GivenColumn, GivenFrame
 from bayesprune.sklearn.frames import MOST
 
 LEAST_ROWS = 5  # of a category that is told apart by a column of its own
@@ -34,7 +35,7 @@ def means(labels: bool, seed: int) -> Pipeline:
     return make_pipeline(CommonCategories(), encoder)
 
 
-def warn_of_names(name: object, column: Any) -> None:
+def warn_of_names(name: object, column: GivenColumn) -> None:
     """Warn of texts that few rows share: nothing is learnt from them, nor from dates among them."""
     common = common_in(column)
     rare = ~column.isin(common.values) & column.notna()
@@ -68,7 +69,7 @@ class Common(NamedTuple):
     by_means: bool
 
 
-def common_in(column: Any) -> Common:
+def common_in(column: GivenColumn) -> Common:
     """The categories that are kept apart: of more than 20 that five rows have, all that three have, by their means."""
     counts = column.value_counts(dropna=False)
     by_means = bool((counts >= LEAST_ROWS).sum() > MOST)
@@ -83,7 +84,7 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     column of names, one for each row, the network would be trained on the one and predict by the other.
     """
 
-    def fit(self, X: Any, y: object = None) -> "CommonCategories":
+    def fit(self, X: GivenFrame, y: object = None) -> "CommonCategories":
         self.n_features_in_ = X.shape[1]
         # Arrays of objects, for skops writes no index and no column of pandas'.
         self.common_ = [np.asarray(common_in(X.iloc[:, place]).values, object) for place in range(X.shape[1])]
@@ -91,13 +92,13 @@ class CommonCategories(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.seen_ = [np.asarray(X.iloc[:, place].unique(), object) for place in range(X.shape[1])]
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: GivenFrame) -> Any:
         columns = [X.iloc[:, place] for place in range(X.shape[1])]
         kept = [column.where(column.isin(common), RARE) for column, common in zip(columns, self.common_, strict=True)]
         return np.column_stack([column.to_numpy(object) for column in kept])
 
 
-def warn_of_strangers(name: object, column: Any, fitted: OneHotEncoder | Pipeline) -> None:
+def warn_of_strangers(name: object, column: GivenColumn, fitted: OneHotEncoder | Pipeline) -> None:
     """Warn of a column none of whose texts was in the fit: more likely than new, they are written in another way."""
     if isinstance(fitted, Pipeline):
         known, told_apart = fitted[0].seen_[0], len(fitted[0].common_[0])

@@ -81,10 +81,10 @@ class Trials:
         measured = self.fitted(first)._measured(form, self.x, self.y, kept, held)
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
-    def cut(self, form: str, rung: int) -> "Cut":
+    def cut(self, form: str, rung: int) -> "JudgedCut":
         """Another cut of a form's fits."""
         members, judged = zip(*(self._cut(learned, fold, rung) for fold, learned in enumerate(self.learned[form])), strict=True)
-        return Cut(rung, joined(list(judged)), list(members))
+        return JudgedCut(rung, joined(list(judged)), list(members))
 
     def fitted(self, form: str) -> Any:
         """The estimator with what a form has learned of the first fold."""
@@ -158,7 +158,7 @@ def _together(
     return dict.fromkeys(judged, log_temperature), foreseen
 
 
-class Cut(NamedTuple):
+class JudgedCut(NamedTuple):
     """One of `cutting.rungs`, what held-out rows say of it, and the fits under it, by fold."""
 
     rung: int
@@ -166,12 +166,12 @@ class Cut(NamedTuple):
     members: list[Member]
 
 
-def _how_far(trials: Trials, form: str) -> Cut:
+def _how_far(trials: Trials, form: str) -> JudgedCut:
     """The cut of `how_far`; those between the ends are tried where the softest is worth its weights.
 
     Where nothing is lost by the hardest cut, which is so nearly always, there is nothing that one between them could save.
     """
-    hardest = Cut(0, joined(trials.judged[form]), trials.members[form])
+    hardest = JudgedCut(0, joined(trials.judged[form]), trials.members[form])
     softest = len(trials.learned[form][0].rungs) - 1
     if not softest or mean_lead((last := trials.cut(form, softest)).judged, hardest.judged) < WORTH:
         return hardest

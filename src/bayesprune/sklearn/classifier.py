@@ -151,7 +151,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         return nats[np.arange(len(labels)), places]
 
 
-def check_labels(y: Any) -> None:
+def check_labels(y: object) -> None:
     """Refuse gaps among labels, and labels that cannot be sorted, where NumPy would say that "<" is not supported."""
     labels = np.asarray(y)
     values = np.asarray(y, object) if isinstance(y, list | tuple) else labels  # NumPy writes NaN among texts as a text

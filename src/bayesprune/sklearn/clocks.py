@@ -4,6 +4,8 @@ import datetime
 import warnings
 from typing import Any, NamedTuple
 
+from bayesprune.core.given import GivenColumn
+
 GREENWICH = ("Z", "UTC", "-00:00")
 
 
@@ -16,14 +18,14 @@ class Clock(NamedTuple):
     offsets: tuple[str, ...] = ()
 
 
-def clock_of(name: object, moments: Any, written: Any) -> Clock:
+def clock_of(name: object, moments: GivenColumn, written: GivenColumn) -> Clock:
     """Of a column of the fit; ``moments``: a series of pandas; ``written``: of one without a zone the offset of each, or ""."""
     if moments.dt.tz is not None:
         return Clock(_name_of(name, moments.dt.tz))
     return Clock(offsets=tuple(sorted(set(written[moments.notna()]))))
 
 
-def on_clock(name: object, moments: Any, written: Any, clock: Clock) -> Any:
+def on_clock(name: object, moments: GivenColumn, written: GivenColumn, clock: Clock) -> Any:
     """Moments without a zone, as the clock of the fit shows them.
 
     The same moment is the same number whatever zone it is given in, where the fit's column had one. Where it had none nobody
@@ -65,11 +67,11 @@ def as_offset(text: str) -> str:
     return f"{text[0]}{digits[:2]}:{digits[2:]}"
 
 
-def _greenwich(moments: Any) -> Any:
+def _greenwich(moments: GivenColumn) -> Any:
     return moments.dt.tz_convert("UTC").dt.tz_localize(None)
 
 
-def _text(ahead: Any) -> str:
+def _text(ahead: datetime.timedelta) -> str:
     minutes = round(ahead.total_seconds() / 60)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 

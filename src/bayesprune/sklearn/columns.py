@@ -1,5 +1,6 @@
 """The inputs that a network has of a table: its columns on one scale, and for some forms steps of numbers and components."""
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -95,7 +96,7 @@ class Columns(NamedTuple):
         """The same with steps at other thresholds, as many, scaled by these rows."""
         return self._replace(at=cuts.at, owner=cuts.column, steps=_spread(x, cuts.at, cuts.column))
 
-    def apply(self, x: Shaped[Array, "rows columns"], xp: Any = np) -> Shaped[Array, "rows inputs"]:
+    def apply(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Shaped[Array, "rows inputs"]:
         """What the network reads of such rows, float32: z, then bends, steps and components.
 
         z is the standardised column, left out where components stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
@@ -146,7 +147,7 @@ class JointColumns(NamedTuple):
             found.append(columns.of_column(whole, join))
         return join.reduce(found)  # type: ignore[no-any-return]
 
-    def apply(self, x: Shaped[Array, "rows columns"], xp: Any = np) -> Shaped[Array, "rows inputs"]:
+    def apply(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Shaped[Array, "rows inputs"]:
         """As of `Columns`."""
         read = [columns.apply(x, xp)[:, kept] for columns, kept in zip(self.maps, self.kept, strict=True)]
         return xp.concatenate([*read, xp.zeros((len(x), self.spare), read[0].dtype)], axis=1)
@@ -242,13 +243,13 @@ def _standardised(x: Array, scaling: Scaling) -> Float64[np.ndarray, "rows colum
     return (np.asarray(x, np.float64) - scaling.loc) / scaling.scale
 
 
-def _scaled(values: Any, scaling: Scaling, xp: Any) -> Any:
+def _scaled(values: Any, scaling: Scaling, xp: ModuleType) -> Any:
     if xp is np:
         return scaling.apply(values)
     return (values - xp.asarray(scaling.loc, values.dtype)) * xp.asarray(1.0 / np.asarray(scaling.scale), values.dtype)
 
 
-def _drawn_in(z: Any, xp: Any) -> Any:
+def _drawn_in(z: Array, xp: ModuleType) -> Any:
     """sign(z) (3 + 3 tanh((|z| - 3) / 3)) where |z| > 3, by NumPy in float64."""
     wide = z.astype(np.float64) if xp is np else z
     beyond = xp.maximum(xp.abs(wide) - FAR, 0.0)
@@ -261,6 +262,6 @@ def _spread(x: np.ndarray, at: np.ndarray, owner: np.ndarray) -> Scaling:
     return Scaling(steps.mean(axis=0), np.where(np.isinf(at), np.inf, np.maximum(steps.std(axis=0), LEAST_SPREAD)))
 
 
-def _steps(x: Any, at: np.ndarray, owner: np.ndarray, xp: Any = np) -> Any:
+def _steps(x: Array, at: np.ndarray, owner: np.ndarray, xp: ModuleType = np) -> Any:
     wide = np.float64 if xp is np else x.dtype
     return (xp.asarray(x, wide)[:, owner] > xp.asarray(at, wide)).astype(wide)

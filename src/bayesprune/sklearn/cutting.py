@@ -56,7 +56,7 @@ class InputColumns(NamedTuple):
     used: Bool[np.ndarray, " inputs"]
 
 
-def check(method: Any, density: Any) -> None:
+def check(method: object, density: object) -> None:
     """Refuse what no fit can be cut by, before there is a fit."""
     if density is not None:
         if isinstance(density, str):
@@ -72,7 +72,7 @@ def check(method: Any, density: Any) -> None:
         raise TypeError(f"method must be 'auto', 'none' or an object of bayesprune.methods, got {got(method)}.")
 
 
-def rungs(method: Any, density: float | None, bnn: BNN, params: Params) -> tuple[Any, ...]:
+def rungs(method: types.Sparsifier | str, density: float | None, bnn: BNN, params: Params) -> tuple[Any, ...]:
     """The sparsifiers that may be used once after the fit, the hardest cut first; None is no cut.
 
     With "auto" they depend on the posterior. Spike and slab: cuts at an inclusion probability of 1/2 or, if held-out rows
@@ -99,7 +99,9 @@ def is_gated(nodes: dict[str, Any]) -> bool:
     return all(node.gated for node in nodes.values())
 
 
-def cut(rng_key: jax.Array, bnn: BNN, params: Params, sparsifier: Any) -> tuple[Params, dict[str, Any], float]:
+def cut(
+    rng_key: jax.Array, bnn: BNN, params: Params, sparsifier: types.Sparsifier | None
+) -> tuple[Params, dict[str, Any], float]:
     """Parameters with the dead weights at zero, the mask, and its density; all weights alive without a sparsifier."""
     if sparsifier is None:
         return *whole(bnn, params), 1.0

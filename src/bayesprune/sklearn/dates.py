@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from bayesprune.core.given import GivenColumn, GivenFrame, GivenTable
 from bayesprune.data.tables.texts import a_date
 from bayesprune.sklearn.clocks import Clock, as_offset, clock_of, on_clock
 
@@ -16,14 +17,14 @@ FIRST_YEAR, LAST_YEAR = 1800, 2200  # of a month that is written alone
 _FIRST = 3  # 1970-01-01, the day 0, was a Thursday
 
 
-def kind_of(column: Any) -> str:
+def kind_of(column: GivenColumn) -> str:
     """What pandas infers of a column's values, whatever its dtype."""
     from pandas.api import types
 
     return str(types.infer_dtype(column.dropna().astype(object)))
 
 
-def dates_of(frame: Any) -> tuple[int, ...]:
+def dates_of(frame: GivenFrame) -> tuple[int, ...]:
     """Places of columns that hold dates, as such or written with the year first.
 
     Raises `ValueError` for dates that are written otherwise, and for spans of time.
@@ -34,7 +35,7 @@ def dates_of(frame: Any) -> tuple[int, ...]:
     return tuple(place for place in places if _holds_dates(frame.columns[place], frame.iloc[:, place]))
 
 
-def _holds_dates(name: object, column: Any) -> bool:
+def _holds_dates(name: object, column: GivenColumn) -> bool:
     if _is_of_moments(column):  # gaps alone, too
         return True
     kind = kind_of(column)
@@ -61,7 +62,7 @@ def _are_numbers_of_parts(texts: list[str]) -> bool:
     return any(not FIRST_YEAR <= int(text[:4]) <= LAST_YEAR for text in months if text[:4].isdigit())
 
 
-def _is_of_moments(column: Any) -> bool:
+def _is_of_moments(column: GivenColumn) -> bool:
     from pandas.api import types
 
     return bool(types.is_datetime64_any_dtype(column.dtype))
@@ -70,19 +71,19 @@ def _is_of_moments(column: Any) -> bool:
 _OFFSET = r"(:\d{2}(?:\.\d+)?) ?(Z|UTC|[+-]\d{2}(?::?\d{2})?)$"  # of a time from that of Greenwich
 
 
-def fit_clock(name: object, column: Any) -> Clock:
+def fit_clock(name: object, column: GivenColumn) -> Clock:
     """The clock of a column of the fit, which `as_days` reads later ones by."""
     return clock_of(name, *_moments(name, column))
 
 
-def as_days(name: object, column: Any, clock: Clock) -> Float64[np.ndarray, " rows"]:
+def as_days(name: object, column: GivenColumn, clock: Clock) -> Float64[np.ndarray, " rows"]:
     """Days since 1970 began, with their fractions, NaN for gaps; by the hours that the clock of the fit shows."""
     shown = on_clock(name, *_moments(name, column), clock)
     since = shown.to_numpy().astype("datetime64[us]") - np.datetime64(0, "us")  # in nanoseconds 9999 is out of bounds
     return np.where(np.isnat(since), np.nan, since / np.timedelta64(1, "D"))
 
 
-def _moments(name: object, column: Any) -> tuple[Any, Any]:
+def _moments(name: object, column: GivenColumn) -> tuple[Any, Any]:
     """A column as moments of pandas, with its zone if it has one, and the offset that is written beside each time, or ""."""
     import pandas as pd
 
@@ -128,7 +129,7 @@ class DateParts(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ['day (days)', 'day (month)', 'day (Friday)', 'day (Saturday)']
     """
 
-    def fit(self, X: Any, y: Any = None) -> "DateParts":
+    def fit(self, X: GivenTable, y: object = None) -> "DateParts":
         days = np.asarray(X, np.float64)[:, 0]
         known = days[~np.isnan(days)]
         self.fill_ = {name: float(np.median(part)) for name, part in _parts(known).items() if _varies(part)}
@@ -136,7 +137,7 @@ class DateParts(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.gaps_, self.n_features_in_ = len(known) < len(days), 1
         return self
 
-    def transform(self, X: Any) -> Float64[np.ndarray, "rows parts"]:
+    def transform(self, X: GivenTable) -> Float64[np.ndarray, "rows parts"]:
         days = np.asarray(X, np.float64)[:, 0]
         gaps = np.isnan(days)
         parts = _parts(np.where(gaps, 0.0, days))

@@ -5,11 +5,12 @@ import warnings
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from jaxtyping import Float64, Shaped
 
+from bayesprune.core.given import GivenColumn, GivenFrame
 from bayesprune.data.tables.reading import are_codes
 from bayesprune.data.tables.texts import beside_a_number
 from bayesprune.sklearn.clocks import Clock
@@ -19,7 +20,7 @@ WITH_A_POINT = "write numbers with a point and nothing beside them (pd.read_csv 
 MOST = 20  # categories of a column that are told apart one by one
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: object) -> TypeGuard[GivenFrame]:
     """Of pandas, as those of polars become by `of_polars`; other libraries' frames are read as arrays."""
     return hasattr(X, "iloc") and hasattr(X, "columns")
 
@@ -39,18 +40,19 @@ def of_polars(X: Any) -> Any:
     return pd.DataFrame({n: c.to_numpy() if c.dtype.is_numeric() else c.to_list() for n, c in columns.items()})
 
 
-def check_frame(X: Any) -> None:
+def check_frame(X: object) -> None:
     """Refuse names that are not each column's own, and arrays of dates."""
     if not is_frame(X):
-        if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
-            raise ValueError(f"X holds dates ({X.dtype}): give them in a pandas DataFrame, whose columns of dates are read.")
+        dtype = getattr(X, "dtype", None)
+        if getattr(dtype, "kind", "") in ("m", "M"):
+            raise ValueError(f"X holds dates ({dtype}): give them in a pandas DataFrame, whose columns of dates are read.")
         return
     if not X.columns.is_unique:
         name = X.columns[X.columns.duplicated()][0]
         raise ValueError(f"several columns of X have the name {name!r}: rename them, or leave out all but one.")
 
 
-def names_of(X: Any) -> tuple[str, ...]:
+def names_of(X: object) -> tuple[str, ...]:
     """Names of a frame's columns that are no texts, such as numbers, as they are written; none of others.
 
     scikit-learn remembers and compares texts alone.
@@ -86,7 +88,7 @@ class Kinds(NamedTuple):
     clocks: tuple[Clock, ...] = ()
 
 
-def kinds_of(frame: Any) -> Kinds:
+def kinds_of(frame: GivenFrame) -> Kinds:
     """Of columns whatever their dtype; `ValueError` for spans of time, lists, and dates whose writing leaves them open."""
     from pandas.api import types
 
@@ -97,25 +99,25 @@ def kinds_of(frame: Any) -> Kinds:
     return Kinds(tuple(at for at in others if at not in dates and not _are_exact_numbers(frame.iloc[:, at])), dates)
 
 
-def with_clocks(frame: Any, kinds: Kinds) -> Kinds:
+def with_clocks(frame: GivenFrame, kinds: Kinds) -> Kinds:
     """The kinds of a frame that is fitted, with the clocks that its dates, and later ones, are read by."""
     return kinds._replace(clocks=tuple(fit_clock(frame.columns[place], frame.iloc[:, place]) for place in kinds.dates))
 
 
-def _types_in(column: Any) -> set[type]:
+def _types_in(column: GivenColumn) -> set[type]:
     """Of a column's values, gaps left out, where they may be of any type; of Arrow's columns all have that of the first."""
     if column.dtype == object:
         return set(map(type, column.dropna()))
     return set(map(type, column.dropna()[:1])) if hasattr(column.dtype, "pyarrow_dtype") else set()
 
 
-def _are_exact_numbers(column: Any) -> bool:
+def _are_exact_numbers(column: GivenColumn) -> bool:
     """Whether a column holds numbers of Python's that NumPy has no type for, as databases give prices; floats among them."""
     found = _types_in(column)
     return bool(found & {Decimal, Fraction}) and all(issubclass(kind, Real | Decimal) for kind in found)
 
 
-def _check_values(name: object, column: Any) -> None:
+def _check_values(name: object, column: GivenColumn) -> None:
     """Refuse lists and their like: neither numbers nor texts, and nothing to compare."""
     if several := [kind.__name__ for kind in _types_in(column) if kind.__hash__ is None]:
         raise ValueError(
@@ -125,7 +127,7 @@ def _check_values(name: object, column: Any) -> None:
         )
 
 
-def of_kinds(X: Any, kinds: Kinds) -> Any:
+def of_kinds(X: object, kinds: Kinds) -> Any:
     """Numbers and days as float64 with NaN for gaps, texts as such with NaN; the same category whatever type writes it."""
     if not is_frame(X):
         return X
@@ -134,7 +136,7 @@ def of_kinds(X: Any, kinds: Kinds) -> Any:
     return pd.DataFrame({place: _read(X, place, kinds) for place in range(X.shape[1])}, index=X.index)
 
 
-def _read(X: Any, place: int, kinds: Kinds) -> Shaped[np.ndarray, " rows"]:
+def _read(X: GivenFrame, place: int, kinds: Kinds) -> Shaped[np.ndarray, " rows"]:
     name, column = X.columns[place], X.iloc[:, place]
     if place in kinds.dates:
         return as_days(name, column, dict(zip(kinds.dates, kinds.clocks, strict=True))[place])
@@ -143,7 +145,7 @@ def _read(X: Any, place: int, kinds: Kinds) -> Shaped[np.ndarray, " rows"]:
     return _category(column) if place in kinds.texts else _floats(name, column)
 
 
-def check_no_dates(name: object, column: Any) -> None:
+def check_no_dates(name: object, column: GivenColumn) -> None:
     """Refuse what became a column of dates, or of spans of time, after the fit."""
     from pandas.api import types
 
@@ -154,7 +156,7 @@ def check_no_dates(name: object, column: Any) -> None:
         )
 
 
-def _floats(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
+def _floats(name: object, column: GivenColumn) -> Float64[np.ndarray, " rows"]:
     if column.dtype.kind == "c":
         raise ValueError(f"column {name!r} of X holds complex numbers: give their real and imaginary parts as two columns.")
     try:
@@ -172,7 +174,7 @@ def _floats(name: object, column: Any) -> Float64[np.ndarray, " rows"]:
         ) from None
 
 
-def warn_of_numbers(name: object, column: Any) -> bool:
+def warn_of_numbers(name: object, column: GivenColumn) -> bool:
     """Warn where most texts are written numbers: one that is not makes texts of all in a file.
 
     Returns whether a comma, a unit or a blank is what keeps them from being numbers.
@@ -200,7 +202,7 @@ def warn_of_numbers(name: object, column: Any) -> bool:
     return False
 
 
-def _category(column: Any) -> Shaped[np.ndarray, " rows"]:
+def _category(column: GivenColumn) -> Shaped[np.ndarray, " rows"]:
     missing = column.isna().to_numpy()
     found = np.array([_written(value) for value in column.to_numpy(object)], object)
     found[missing] = np.nan

@@ -8,6 +8,7 @@ import numpy as np
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.model.likelihoods import Masked
 from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.model.likelihoods.protocol import Likelihood
 
 
 def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
@@ -32,7 +33,7 @@ def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
     return gaps if values.ndim == 2 else None
 
 
-def check_targets(y: Any) -> None:
+def check_targets(y: object) -> None:
     """Refuse targets that are texts or dates; say it where all are the same."""
     values = np.asarray(y)
     if values.dtype.kind in "USmM" or (values.dtype == object and any(isinstance(value, str) for value in values.flat)):
@@ -45,7 +46,7 @@ def check_targets(y: Any) -> None:
         warnings.warn(f"y is {values.tolist()[0]!r} in every row: there is nothing to learn.", UserWarning, stacklevel=3)
 
 
-def without(y: Any, gaps: np.ndarray | None) -> Any:
+def without(y: object, gaps: np.ndarray | None) -> Any:
     """Targets that scikit-learn's checks take: zeros in the gaps."""
     return y if gaps is None else np.where(gaps, 0.0, floats_of(y))
 
@@ -62,7 +63,7 @@ def floats_of(y: Any) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def masked(likelihood: Any, gaps: np.ndarray | None) -> Any:
+def masked(likelihood: Likelihood, gaps: np.ndarray | None) -> Any:
     """The likelihood of targets with such gaps; of whole ones the likelihood of what is observed."""
     return of_observed(likelihood) if gaps is None else Masked(of_observed(likelihood))
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64, Shaped
@@ -20,7 +20,7 @@ EXACT = 2.0**53  # from here on float64 leaves whole numbers out
 
 
 def warn_of_codes(
-    x: Float[np.ndarray, "rows columns"], called: Sequence[object], y: Any, labels: bool, seed: int, in_frame: bool
+    x: Float[np.ndarray, "rows columns"], called: Sequence[object], y: np.ndarray, labels: bool, seed: int, in_frame: bool
 ) -> None:
     """Warn of columns of numbers that are names; ``called``: what the columns are. ``in_frame``: X is a frame.
 
@@ -37,7 +37,7 @@ def warn_of_codes(
         )
 
 
-def places_of_names(x: Float[np.ndarray, "rows columns"], y: Any, labels: bool, seed: int) -> tuple[int, ...]:
+def places_of_names(x: Float[np.ndarray, "rows columns"], y: np.ndarray, labels: bool, seed: int) -> tuple[int, ...]:
     """Places of the columns whose whole numbers are names; NaN is a gap. ``labels``: whether y is classes; several outputs: ().
 
     >>> rng = np.random.default_rng(0)

@@ -201,7 +201,7 @@ def _drawing(bnn: BNN, beside: tuple[str, ...]) -> Callable[..., dict[str, jax.A
         sites = draw_sites(bnn, rng_key, index, params, mask)
         return model() | {name: sites[name] for name in beside}
 
-    def networks(rng_key: jax.Array, params: Any, mask: Any, indices: jax.Array) -> dict[str, jax.Array]:
+    def networks(rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], indices: jax.Array) -> dict[str, jax.Array]:
         return jax.lax.map(functools.partial(one, rng_key, params, mask), indices)  # type: ignore[no-any-return]
 
     return jax.jit(by_one_thread(networks), compiler_options=quickly())

@@ -74,7 +74,7 @@ def net_of(network: NetworkRecipe) -> MLP | WideMLP:
     return kind(network.hidden, network.num_outputs, activation=activation)
 
 
-def bnn_around(net: Any, network: NetworkRecipe, num_inputs: int) -> BNN:
+def bnn_around(net: object, network: NetworkRecipe, num_inputs: int) -> BNN:
     """A module that has the parameters of a description's, with its prior and its likelihood."""
     return BNN(
         net,
@@ -137,7 +137,7 @@ def counts_rows(prior: object) -> bool:
     return not isinstance(prior, Flat | GaussianSlab)
 
 
-def read_likelihood(likelihood: Any) -> Any:
+def read_likelihood(likelihood: str | Likelihood | Any) -> Any:
     """The likelihood of a name; or an object of numbers, with whatever knobs."""
     if isinstance(likelihood, str):
         if likelihood in ("auto", "normal"):
@@ -158,7 +158,7 @@ def read_likelihood(likelihood: Any) -> Any:
     return likelihood
 
 
-def started(likelihood: Any, targets: np.ndarray) -> Any:
+def started(likelihood: Likelihood, targets: np.ndarray) -> Any:
     """A likelihood of counts whose outputs of zero mean about the mean of the targets, (rows, outputs), where it says nothing.
 
     To the power of two next to it: then fits of nearly the same rows are of one network, and share what is compiled.

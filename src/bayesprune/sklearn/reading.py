@@ -12,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, check_X_y, validate_data
 
+from bayesprune.core.given import GivenTable
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.reading import is_declared
 from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_names, warn_of_strangers, zeros_and_ones
@@ -85,7 +86,7 @@ class Reading(NamedTuple):
         join.at(joined, self.owner[others], values[others])
         return joined
 
-    def _framed(self, X: Any) -> Any:
+    def _framed(self, X: object) -> Any:
         """Where a frame was fitted, an array's columns are taken in their order."""
         if self.columns is None or is_frame(X):
             return X
@@ -108,14 +109,14 @@ def refuse_texts(error: ValueError) -> None:
         ) from None
 
 
-def is_encoded(X: Any) -> bool:
+def is_encoded(X: object) -> bool:
     """Whether rows are to be encoded: a frame with texts, categories, dates or gaps, or an array of floats with gaps."""
     if is_frame(X):
         return any(kinds_of(X)) or bool(X.isna().to_numpy().any())
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
-def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
+def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
     """How such rows are read, and the numbers of these.
 
     Numbers: gaps are filled by the median, and a column of zeros and ones says where they were.
@@ -182,12 +183,12 @@ def fit_reading(X: Any, y: Any, labels: bool, seed: int) -> tuple[Reading, Shape
     return Reading(encoder, columns, kinds, owner, free, tuple(names), twofold=tuple(twofold)), found
 
 
-def _called(X: Any, columns: int) -> list[str]:
+def _called(X: object, columns: int) -> list[str]:
     """What the columns of X are called, those of an array by their places."""
     return [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in range(columns)]
 
 
-def _with_gaps(X: Any) -> Any:
+def _with_gaps(X: object) -> Any:
     """A list, or an array of objects, as floats where it is numbers with gaps; else as it is."""
     if not isinstance(X, list | tuple | np.ndarray) or (isinstance(X, np.ndarray) and X.dtype != object):
         return X
@@ -201,7 +202,7 @@ def _with_gaps(X: Any) -> Any:
 class WithRows:
     """How both estimators read rows."""
 
-    def _read(self: Any, X: Any, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self: Any, X: GivenTable, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         check_frame(X := _with_gaps(of_polars(X)))

@@ -29,7 +29,7 @@ ROOM, TIMES = 1 << 26, 256  # bytes that any file may unpack to, and as many tim
 REMEDY = "Fit once more, and save with bayesprune and scikit-learn of the same versions."
 
 
-def save(estimator: Any, path: str | PathLike[str]) -> None:
+def save(estimator: object, path: str | PathLike[str]) -> None:
     """Write a fitted estimator to ``path``, atomically; `load` reads it back, predictions to the bit.
 
     Raises `ImportError` without skops.
@@ -66,7 +66,7 @@ def load(path: str | PathLike[str]) -> Any:
         return skops.loads(content, trusted=others)
 
 
-def _check(part: Any) -> None:
+def _check(part: object) -> None:
     """Refuse nodes that call what the file names, and names of ours that are no data types."""
     if isinstance(part, dict):
         if "__loader__" in part:

@@ -10,6 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.given import GivenTable
 from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.sklearn.base import SparseNetwork
@@ -107,7 +108,7 @@ def distil(
     return Distilled(fitted, *_of_numbers(teacher, fitted, held), len(used))
 
 
-def _named(rows: np.ndarray, like: Any) -> Any:
+def _named(rows: np.ndarray, like: GivenTable) -> Any:
     """Rows as a frame, where the given ones are: its teacher knows columns by their names."""
     if not is_frame(like):
         return rows
@@ -175,18 +176,18 @@ def _student(student: SparseNetwork | None, labels: bool, random_state: int) -> 
     return clone(student).set_params(random_state=random_state, stacking=False)
 
 
-def _probabilities(estimator: Any, x: Any) -> np.ndarray:
+def _probabilities(estimator: Any, x: GivenTable) -> np.ndarray:
     found = np.asarray(estimator.predict_proba(x), np.float64)
     return found / found.sum(axis=1, keepdims=True)
 
 
-def _drawn_labels(rng: np.random.Generator, teacher: Any, x: Any) -> np.ndarray:
+def _drawn_labels(rng: np.random.Generator, teacher: Any, x: GivenTable) -> np.ndarray:
     upto = np.cumsum(_probabilities(teacher, x), axis=1)
     place = (rng.random((len(x), 1)) > upto[:, :-1]).sum(axis=1)
     return np.asarray(teacher.classes_)[place]
 
 
-def _of_labels(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
+def _of_labels(teacher: Any, student: Any, x: GivenTable) -> tuple[float, float]:
     taught = _probabilities(teacher, x)
     said = np.zeros_like(taught)
     places = np.asarray(teacher.classes_).tolist()  # which need not be sorted
@@ -196,7 +197,7 @@ def _of_labels(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
     return float(np.mean(taught.argmax(axis=1) == said.argmax(axis=1))), float(np.mean(nats))
 
 
-def _of_numbers(teacher: Any, student: Any, x: Any) -> tuple[float, float]:
+def _of_numbers(teacher: Any, student: Any, x: GivenTable) -> tuple[float, float]:
     taught, said = (np.asarray(one.predict(x), np.float64).reshape(len(x), -1) for one in (teacher, student))
     # Output by output: what lies between their levels is no variance that a student explains.
     varies = ~is_constant(taught)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float, Float64, Int64
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
@@ -60,7 +61,7 @@ def _cooled(node: Any, temperature: float) -> Any:
     return replace(node, loc=_over(node.loc, temperature), scale=_over(node.scale, temperature))
 
 
-def _over(values: Any, temperature: float) -> np.ndarray:
+def _over(values: ArrayLike, temperature: float) -> np.ndarray:
     values = np.asarray(values)
     return (values / temperature).astype(values.dtype)
 

@@ -19,6 +19,7 @@ from bayesprune.infer.refit_noise import LOC
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Normal
 from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.model.likelihoods.protocol import Likelihood
 from bayesprune.sklearn import cutting, network
 from bayesprune.sklearn.columns import Columns, JointColumns
 
@@ -106,7 +107,7 @@ class WithCompact:
         return compact(bnn, params, mask, keep, num_draws=num_draws)
 
 
-def in_units(likelihood: Any, params: dict[str, Any], units: Scaling) -> dict[str, Any]:
+def in_units(likelihood: Likelihood, params: dict[str, Any], units: Scaling) -> dict[str, Any]:
     """The parameters with a learned noise in units of y: its precision is divided by the square of their scale."""
     observed = of_observed(likelihood)
     if isinstance(observed, Normal) and observed.heteroscedastic:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from bayesprune.core.types import PyTree
+from bayesprune.core.types import Array, PyTree
 from bayesprune.formulas import swag as formula
 from bayesprune.formulas.swag import PathMoments
 
@@ -33,15 +33,15 @@ def collecting(every: int, rank: int) -> optax.GradientTransformation:
     -2.0 2.0
     """
 
-    def start(leaf: Any) -> PathMoments:
+    def start(leaf: Array) -> PathMoments:
         zeros = jnp.zeros_like(leaf)
         return PathMoments(zeros, zeros, jnp.zeros((rank, *jnp.shape(leaf)), zeros.dtype))
 
-    def init(params: Any) -> Collected:
+    def init(params: PyTree) -> Collected:
         zero = jnp.zeros((), jnp.int32)
         return Collected(zero, zero, jax.tree.map(start, params))
 
-    def update(updates: Any, state: Collected, params: Any = None) -> tuple[Any, Collected]:
+    def update(updates: PyTree, state: Collected, params: PyTree = None) -> tuple[Any, Collected]:
         step, count = state.step + 1, state.points + 1
         moved = optax.apply_updates(params, updates)
         add = lambda: jax.tree.map(  # noqa: E731

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.tree_util import keystr
+from jax.tree_util import KeyPath, keystr
 
 from bayesprune.core.checks import as_booleans
-from bayesprune.core.types import PyTree
+from bayesprune.core.types import Array, PyTree
 
 
 class KeepZerosState(NamedTuple):
@@ -115,7 +115,7 @@ def _alive(params: PyTree) -> Any:
 def _as_tree(mask: PyTree, params: PyTree) -> Any:
     """The mask with an array of booleans for each parameter; a single one stands for an array, or for a branch of them."""
 
-    def full(path: Any, kept: Any, branch: PyTree) -> Any:
+    def full(path: KeyPath, kept: object, branch: PyTree) -> Any:
         alive = as_booleans(kept, f"mask{keystr(path)}")
         return jax.tree.map(lambda leaf: jnp.broadcast_to(jnp.asarray(alive, bool), _same_shape(path, alive, leaf)), branch)
 
@@ -127,7 +127,7 @@ def _as_tree(mask: PyTree, params: PyTree) -> Any:
         ) from error
 
 
-def _same_shape(path: Any, alive: Any, leaf: Any) -> tuple[int, ...]:
+def _same_shape(path: KeyPath, alive: Array, leaf: Any) -> tuple[int, ...]:
     """The shape of a parameter; of another one a mask would be broadcast, and rows taken for columns."""
     if np.ndim(alive) and np.shape(alive) != np.shape(leaf):
         raise ValueError(f"mask{keystr(path)} has shape {np.shape(alive)}, and its parameters {np.shape(leaf)}.")

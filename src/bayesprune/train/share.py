@@ -23,7 +23,7 @@ def automatic(mesh: Mesh | None) -> Any:
     return None if mesh is None else Mesh(mesh.devices, mesh.axis_names)
 
 
-def laid_automatically(leaf: Any) -> Any:
+def laid_automatically(leaf: object) -> Any:
     """An array where it lies, on axes that are automatic; what is on no mesh of this process's devices stays as it is.
 
     Of explicit axes, which `jax.make_mesh` gives, JAX asks at every operation how the result is to lie.

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from bayesprune.core.checks import check_name, unknown_name
+from bayesprune.core.given import GivenFrame
 from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.reading import NAMELESS, floats, is_number
@@ -65,7 +66,7 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
     return chosen
 
 
-def check_whole(frame: Any, names: Iterable[str], otherwise: str = "") -> None:
+def check_whole(frame: GivenFrame, names: Iterable[str], otherwise: str = "") -> None:
     """Refuse missing values, by column; every column at once. ``otherwise``: what else there is to do about them."""
     missing = {name: np.flatnonzero(frame[name].isna()) for name in names}
     if gaps := {name: rows for name, rows in missing.items() if len(rows)}:

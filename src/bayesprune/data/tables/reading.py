@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.files import DamagedFileError, reading
+from bayesprune.core.given import GivenColumn, GivenFrame
 
 TEXTS, PARQUET, ARRAYS = (".csv", ".tsv"), (".parquet",), (".npz",)
 SHOWN = 8  # names in a line
@@ -71,7 +72,7 @@ def read_again(path: Path, file: str, text: Collection[str]) -> Any:
     return read_frame(path, text)
 
 
-def take_columns(frame: Any, names: Sequence[str], where: str, file: str, remedy: str) -> Any:
+def take_columns(frame: GivenFrame, names: Sequence[str], where: str, file: str, remedy: str) -> Any:
     """The columns of a frame by name, in this order; `ValueError` names those that ``file`` had and it has not."""
     if lacking := [name for name in names if name not in frame.columns]:
         has = listed(list(frame.columns))
@@ -142,13 +143,13 @@ def _of_parquet(pandas: ModuleType, parquet: ModuleType, path: Path) -> Any:
     return frame
 
 
-def _whole(series: Any) -> Any:
+def _whole(series: GivenColumn) -> Any:
     """Whole numbers that gaps have made floats, as whole numbers again."""
     values = series.dropna()
     return series.astype("Int64") if series.dtype.kind == "f" and (values == values.round()).all() else series
 
 
-def values_of(frame: Any, name: str) -> np.ndarray:
+def values_of(frame: GivenFrame, name: str) -> np.ndarray:
     """A column without missing values as NumPy has it: numbers, bits and dates as such, all else as objects.
 
     Of a column of categories these are its categories' own.
@@ -160,7 +161,7 @@ def values_of(frame: Any, name: str) -> np.ndarray:
     return series.to_numpy() if series.dtype.kind in "mM" else series.to_numpy(plain or object)
 
 
-def is_declared(column: Any) -> bool:
+def is_declared(column: GivenColumn) -> bool:
     """Whether a column is one of categories by its dtype, which a file of texts cannot say."""
     return bool(column.dtype.name == "category")
 

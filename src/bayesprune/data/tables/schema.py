@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.core.formats import read_arrays
+from bayesprune.core.given import GivenFrame
 from bayesprune.core.types import Dataset
 from bayesprune.data.tables.columns import Column, check_whole
 from bayesprune.data.tables.reading import ARRAYS, check_kind, listed, read_again, take_columns, values_of
@@ -35,7 +36,7 @@ class Schema:
         """The columns that make inputs."""
         return [column for column in self.columns if column.width]
 
-    def frame_inputs(self, frame: Any, where: str) -> np.ndarray:
+    def frame_inputs(self, frame: GivenFrame, where: str) -> np.ndarray:
         """(rows, inputs) float32 of a table with these columns, in any order, among others."""
         names = [column.name for column in self.used]
         frame = take_columns(frame, names, where, self.file, "add what is missing, or run anew without it")

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesprune.core.numbers import joined
 from bayesprune.core.tracing import check_process
-from bayesprune.core.types import Array, PyTree
+from bayesprune.core.types import Array, ArrayTree, PyTree
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Weighted
@@ -59,7 +59,7 @@ class ByJax:
         inputs = network.inputs
         x = inputs.tree([jax.ShapeDtypeStruct((*rows, *leaf.shape), leaf.dtype) for leaf in inputs.leaves])
 
-        def mean(x: Any) -> jax.Array:
+        def mean(x: ArrayTree) -> jax.Array:
             together = inputs.together(x).astype(jnp.float32)
             one = lambda weights: run(network.head, {}, run(network.program, weights, together))  # noqa: E731
             if isinstance(network.law, Draws) and network.law.values:

@@ -9,7 +9,7 @@ import numpy as np
 from bayesprune.core.checks import check_integer
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.draws_engine import DrawsEngine, prepare
-from bayesprune.deploy.engines.draws_table import generator
+from bayesprune.deploy.engines.draws_table import Source, generator
 from bayesprune.deploy.engines.moment_layers import LayerMoments, MomentLayer
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, Program
@@ -79,7 +79,7 @@ class MomentEngine:
         parts = [self._block(x[i : i + ROWS]) for i in range(0, len(x), ROWS)]
         return LayerMoments(*(np.concatenate(of) for of in zip(*parts, strict=True)))
 
-    def predict(self, rng_key: Any, x: Any, num_samples: int = 100) -> np.ndarray:
+    def predict(self, rng_key: Source, x: Any, num_samples: int = 100) -> np.ndarray:
         """E[y | x], over ``num_samples`` draws of the outputs; where y's mean is the outputs themselves, without any."""
         check_integer(num_samples, "num_samples")
         rng = generator(rng_key)
@@ -93,7 +93,7 @@ class MomentEngine:
             total = total + through(drawn)
         return np.asarray(total / num_samples, np.float32)
 
-    def error(self, rng_key: Any, x: Any, num_samples: int = 1000) -> dict[str, float]:
+    def error(self, rng_key: Source, x: Any, num_samples: int = 1000) -> dict[str, float]:
         """How far moments are from those of ``num_samples`` drawn networks, root mean squares over rows and outputs.
 
         "mean": of differences of means in standard deviations of the draws, of which 1 / sqrt(num_samples) is the draws' own;

@@ -13,7 +13,7 @@ from bayesprune.core.given import RandomKey
 from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, OnnxGraph, integers, model
 from bayesprune.deploy.program.ops import Op, Program
 from bayesprune.deploy.program.rules import COMPARE
-from bayesprune.deploy.program.weights import Draws, checked
+from bayesprune.deploy.program.weights import Draws, Law, Weighted, checked
 from bayesprune.structure.ops import PRIMITIVES
 
 END = np.iinfo(np.int64).max
@@ -23,7 +23,7 @@ POOL = {"window_sum": ("AveragePool", 0.0), "window_max": ("MaxPool", -np.inf), 
 
 
 def export_onnx(
-    compact: Any, path: str | os.PathLike[str], *, rng_key: RandomKey | None = None, num_draws: int | None = None
+    compact: Weighted, path: str | os.PathLike[str], *, rng_key: RandomKey | None = None, num_draws: int | None = None
 ) -> None:
     """Write a compact network to ``path`` as one ONNX model, whole or not at all.
 
@@ -84,14 +84,17 @@ def _outputs(graph: OnnxGraph, program: Program, networks: Iterable[Mapping[str,
         yield _run(graph, program, rest, {**shared, **own})[program.output]
 
 
-def _networks(law: Any, rng_key: jax.Array | None, num_draws: int | None) -> Iterator[Mapping[str, Any]]:
+def _networks(law: Law, rng_key: jax.Array | None, num_draws: int | None) -> Iterator[Mapping[str, Any]]:
     """The weights of each network that is averaged."""
     if (rng_key is None) != (num_draws is None):
         raise ValueError("give both rng_key= and num_draws=, to average over so many drawn networks, or neither.")
-    if rng_key is None and not isinstance(law, Draws):
+    if rng_key is not None:
+        key, number = checked(rng_key, num_draws)
+    elif isinstance(law, Draws):
+        key, number = jax.random.key(0), law.num_draws
+    else:
         yield law.mean()
         return
-    key, number = (jax.random.key(0), law.num_draws) if rng_key is None else checked(rng_key, num_draws)
     draw = jax.jit(lambda index, tensors: law.draw(key, index, tensors))
     for index in law.chosen(number):
         yield draw(index, law.tensors())

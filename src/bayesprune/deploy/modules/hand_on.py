@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.run import run
@@ -37,7 +38,7 @@ class HandedOn:
         """
         of_sites = bool(self.program.weights)
 
-        def apply(params: Mapping[str, Any], x: Any) -> Any:
+        def apply(params: Mapping[str, Any], x: ArrayTree) -> Any:
             own = {} if of_sites else {int(n): value for n, value in params.items()}
             rows = self.inputs.together(x)
             return self.outputs.apart(run(self.program, params if of_sites else {}, rows, {**self.program.constants, **own}))

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.given import RandomKey
+from bayesprune.core.types import ArrayTree
 from bayesprune.model.transforms.entries import Entries
 
 
@@ -36,7 +38,7 @@ class EquinoxModule(eqx.Module):
 
         return {name: whole(name, shape) for name, shape in self.shapes}
 
-    def __call__(self, x: Any, *, key: Any = None) -> Any:
+    def __call__(self, x: ArrayTree, *, key: RandomKey | None = None) -> Any:
         """The outputs of one row; a ``key``, which other modules may need, changes nothing."""
         made = self.apply(self.weights(), jax.tree.map(lambda part: jnp.asarray(part)[None], x))
         return jax.tree.map(lambda part: part[0], made)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import ArrayTree
+from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Program
 from bayesprune.deploy.program.packing import Packing
@@ -61,7 +61,7 @@ def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
         typed = [part.astype(leaf.dtype) for part, leaf in zip(jax.tree.leaves(inputs.apart(x)), inputs.leaves, strict=True)]
         return net(weights, state, inputs.tree(typed))
 
-    def jaxpr(rows: Any, arrays: Any = single) -> Any:  # their number, or a symbol of it
+    def jaxpr(rows: Any, arrays: PyTree = single) -> Any:  # their number, or a symbol of it
         return jax.make_jaxpr(of_numbers)(arrays, leaves, jax.ShapeDtypeStruct((rows, *inputs.row_shape), jnp.float32))
 
     if short := sorted(_computes_in(jaxpr(1, own).jaxpr)):

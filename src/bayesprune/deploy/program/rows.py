@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bayesprune.core.numbers import real_numbers, without_mask
-from bayesprune.core.types import Array, ArrayTree
+from bayesprune.core.types import Array, ArrayTree, PyTree
 from bayesprune.deploy.program.packing import Leaf, Packing
 from bayesprune.deploy.reader import WHOLE
 from bayesprune.infer.predict import check_rows
@@ -15,7 +15,7 @@ from bayesprune.model.inputs import check_places
 from bayesprune.structure.lookups import Bounds
 
 
-def taken(inputs: Packing, x: Any) -> Any:
+def taken(inputs: Packing, x: PyTree) -> Any:
     """Rows of the types that the network takes: one array as it came, of several the one that they are side by side.
 
     Refused are no bytes, where it scales bytes: whether they were scaled already, nothing says; real numbers, where it takes

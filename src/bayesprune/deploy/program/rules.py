@@ -54,8 +54,8 @@ def made(name: str, attributes: Mapping[str, Any], rows: int, *arrays: Abstract)
     if name in reader.WINDOW:
         return _pooled(arrays[0], **attributes)
     if "sizes" in attributes:
-        _whole(attributes["sizes"], -reader.LARGEST)
-        attributes = {**attributes, "sizes": tuple(-n * rows if n < 0 else n for n in attributes["sizes"])}
+        sizes = _whole(attributes["sizes"], -reader.LARGEST)
+        attributes = {**attributes, "sizes": tuple(-n * rows if n < 0 else n for n in sizes)}
     return RULES[name](*arrays, **attributes)
 
 
@@ -88,31 +88,29 @@ def _together(arrays: Sequence[Abstract]) -> Shape:
     return tuple(n for (n,) in sizes)[::-1]
 
 
-def _reduced(name: str, axes: Any, a: Abstract) -> Abstract:
-    _axes(axes, len(a.shape))
+def _reduced(name: str, axes: object, a: Abstract) -> Abstract:
+    axes = _axes(axes, len(a.shape))
     _check(name in ("reduce_sum", "reduce_prod") or all(a.shape[axis] for axis in axes), "the extreme of no numbers")
     kind = "i" if a.kind == "b" and name in ("reduce_sum", "reduce_prod") else a.kind
     return Abstract(tuple(n for axis, n in enumerate(a.shape) if axis not in axes), kind)
 
 
-def _pooled(a: Abstract, window: Any, strides: Any, sides: Any) -> Abstract:
+def _pooled(a: Abstract, window: object, strides: object, sides: object) -> Abstract:
     _check(a.kind == "f", "windows of numbers that are not real")
-    _whole(window, 1, len(a.shape))
-    _whole(strides, 1, len(a.shape))
-    _sides(sides, len(a.shape))
-    parts = zip(a.shape, window, strides, sides, strict=True)
+    ndim = len(a.shape)
+    parts = zip(a.shape, _whole(window, 1, ndim), _whole(strides, 1, ndim), _sides(sides, ndim), strict=True)
     return Abstract(tuple(max(0, (n + low + high - w) // by + 1) for n, w, by, (low, high) in parts), a.kind)
 
 
-def _power(a: Abstract, y: Any) -> Abstract:
-    _whole([y], -LARGEST_POWER)
+def _power(a: Abstract, y: object) -> Abstract:
+    (y,) = _whole([y], -LARGEST_POWER)
     _check(abs(y) <= LARGEST_POWER and (a.kind == "f" or (a.kind == "i" and y >= 0)), f"the power {y}")
     return a
 
 
-def _converted(a: Abstract, dtype: Any) -> Abstract:
+def _converted(a: Abstract, dtype: object) -> Abstract:
     _check(dtype in DTYPES, f"numbers of the type {dtype!r}")
-    return Abstract(a.shape, np.dtype(dtype).kind.replace("u", "i"))
+    return Abstract(a.shape, np.dtype(str(dtype)).kind.replace("u", "i"))
 
 
 def _selected(which: Abstract, no: Abstract, yes: Abstract) -> Abstract:
@@ -123,12 +121,11 @@ def _clamped(low: Abstract, a: Abstract, high: Abstract) -> Abstract:
     return Abstract(_together([low, a, high]), _highest(low.kind + a.kind + high.kind))
 
 
-def _dot(a: Abstract, b: Abstract, contract: Any, batch: Any) -> Abstract:
+def _dot(a: Abstract, b: Abstract, contract: object, batch: object) -> Abstract:
     _check(a.kind == b.kind == "f", "products of numbers that are not real")
+    contract, batch = _list(contract), _list(batch)
     _check(len(contract) == len(batch) == 2, "pairs of axes that are none")
-    left, right = [*batch[0], *contract[0]], [*batch[1], *contract[1]]
-    _axes(left, len(a.shape))
-    _axes(right, len(b.shape))
+    left, right = _axes([*batch[0], *contract[0]], len(a.shape)), _axes([*batch[1], *contract[1]], len(b.shape))
     _check(len(batch[0]) == len(batch[1]), "pairs of axes that are none")
     _check([a.shape[axis] for axis in left] == [b.shape[axis] for axis in right], f"a product of {a.shape} and {b.shape}")
     free = [n for axis, n in enumerate(a.shape) if axis not in left] + [
@@ -138,14 +135,21 @@ def _dot(a: Abstract, b: Abstract, contract: Any, batch: Any) -> Abstract:
 
 
 def _convolved(
-    a: Abstract, kernel: Abstract, data: Any, weights: Any, result: Any, strides: Any, sides: Any, dilation: Any, groups: Any
+    a: Abstract,
+    kernel: Abstract,
+    data: object,
+    weights: object,
+    result: object,
+    strides: object,
+    sides: object,
+    dilation: object,
+    groups: object,
 ) -> Abstract:
     _check(a.kind == kernel.kind == "f" and len(a.shape) == len(kernel.shape) >= 3, "a convolution without space")
-    for order in (data, weights, result):
-        _permutation(order, len(a.shape))
-    _whole([groups, *strides, *dilation], 1, 1 + 2 * (len(a.shape) - 2))
-    _whole(strides, 1, len(a.shape) - 2)
-    _sides(sides, len(a.shape) - 2)
+    data, weights, result = (_permutation(order, len(a.shape)) for order in (data, weights, result))
+    strides, dilation = (_whole(steps, 1, len(a.shape) - 2) for steps in (strides, dilation))
+    (groups,) = _whole([groups], 1)
+    sides = _sides(sides, len(a.shape) - 2)
     rows, channels, *space = (a.shape[axis] for axis in data)
     outputs, inputs, *taps = (kernel.shape[axis] for axis in weights)
     _check(channels == inputs * groups and outputs % groups == 0 and outputs > 0, f"a convolution of {channels} channels")
@@ -153,10 +157,10 @@ def _convolved(
     room = [n + low + high for n, (low, high) in zip(space, sides, strict=True)]
     _check(min(taps) > 0 and all(n <= whole for n, whole in zip(reach, room, strict=True)), "a kernel larger than the image")
     sizes = (rows, outputs, *((whole - n) // by + 1 for whole, n, by in zip(room, reach, strides, strict=True)))
-    return Abstract(tuple(sizes[list(result).index(axis)] for axis in range(len(sizes))), "f")
+    return Abstract(tuple(sizes[result.index(axis)] for axis in range(len(sizes))), "f")
 
 
-def _looked_up(table: Abstract, index: Abstract, fill: Any) -> Abstract:
+def _looked_up(table: Abstract, index: Abstract, fill: object) -> Abstract:
     _check(type(fill) is bool and (table.kind == "f" or not fill), "a table that cannot say what is missing")
     _check(len(table.shape) > 0 and table.shape[0] > 0 and index.shape[-1:] == (1,), "a look-up in no table, or of no numbers")
     return Abstract((*index.shape[:-1], *table.shape[1:]), table.kind)
@@ -167,19 +171,19 @@ def _reshaped(a: Abstract, sizes: Shape) -> Abstract:
     return Abstract(sizes, a.kind)
 
 
-def _transposed(a: Abstract, order: Any) -> Abstract:
-    _permutation(order, len(a.shape))
-    return Abstract(tuple(a.shape[axis] for axis in order), a.kind)
+def _transposed(a: Abstract, order: object) -> Abstract:
+    return Abstract(tuple(a.shape[axis] for axis in _permutation(order, len(a.shape))), a.kind)
 
 
-def _broadcast(a: Abstract, sizes: Shape, axes: Any) -> Abstract:
-    _axes(axes, len(sizes))
-    fits = len(axes) == len(a.shape) and list(axes) == sorted(axes)
+def _broadcast(a: Abstract, sizes: Shape, axes: object) -> Abstract:
+    axes = _axes(axes, len(sizes))
+    fits = len(axes) == len(a.shape) and axes == sorted(axes)
     _check(fits and all(n in (1, sizes[axis]) for n, axis in zip(a.shape, axes, strict=True)), f"{a.shape} along {sizes}")
     return Abstract(sizes, a.kind)
 
 
-def _sliced(a: Abstract, ranges: Any) -> Abstract:
+def _sliced(a: Abstract, ranges: object) -> Abstract:
+    ranges = _list(ranges)
     _check(len(ranges) == len(a.shape), "slices of other axes")
     sizes = []
     for (low, high, by), n in zip(ranges, a.shape, strict=True):
@@ -191,28 +195,28 @@ def _sliced(a: Abstract, ranges: Any) -> Abstract:
     return Abstract(tuple(sizes), a.kind)
 
 
-def _taken(a: Abstract, index: Any, axis: Any) -> Abstract:
-    _axes([axis], len(a.shape))
-    _whole(index, 0)
+def _taken(a: Abstract, index: object, axis: object) -> Abstract:
+    (axis,) = _axes([axis], len(a.shape))
+    index = _whole(index, 0)
     _check(len(index) > 0 and max(index) < a.shape[axis], f"indices beyond the {a.shape[axis]} slices of an axis")
     return Abstract((*a.shape[:axis], len(index), *a.shape[axis + 1 :]), a.kind)
 
 
-def _reversed(a: Abstract, axes: Any) -> Abstract:
+def _reversed(a: Abstract, axes: object) -> Abstract:
     _axes(axes, len(a.shape))
     return a
 
 
-def _concatenated(*arrays: Abstract, axis: Any) -> Abstract:
-    _axes([axis], len(arrays[0].shape))
+def _concatenated(*arrays: Abstract, axis: object) -> Abstract:
+    (axis,) = _axes([axis], len(arrays[0].shape))
     others = {(*a.shape[:axis], *a.shape[axis + 1 :]) for a in arrays}
     _check(len(others) == 1 and len({len(a.shape) for a in arrays}) == 1, "arrays of other shapes end to end")
     whole = sum(a.shape[axis] for a in arrays)
     return Abstract((*arrays[0].shape[:axis], whole, *arrays[0].shape[axis + 1 :]), _highest("".join(a.kind for a in arrays)))
 
 
-def _padded(a: Abstract, filler: Abstract, sides: Any) -> Abstract:
-    _sides(sides, len(a.shape))
+def _padded(a: Abstract, filler: Abstract, sides: object) -> Abstract:
+    sides = _sides(sides, len(a.shape))
     _check(filler.shape == () and (a.kind == "f" or a.kind == filler.kind), "edges that are no number of its kind")
     return Abstract(tuple(n + low + high for n, (low, high) in zip(a.shape, sides, strict=True)), a.kind)
 
@@ -229,23 +233,37 @@ def _check(holds: bool, what: str) -> None:
         raise ValueError(what)
 
 
-def _whole(values: Any, least: int, count: int | None = None) -> None:
+def _list(values: object) -> list[Any]:
+    """A list, as JSON has it."""
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"{str(values)[:60]} for a list")
+    return list(values)
+
+
+def _whole(values: object, least: int, count: int | None = None) -> list[int]:
     """Whole numbers, as JSON has them, of at least so much and no more than arrays may have entries."""
-    fits = isinstance(values, list | tuple) and (count is None or len(values) == count)
-    _check(fits and all(type(n) is int and least <= n <= reader.LARGEST for n in values), f"{str(values)[:60]} for numbers")
+    if (
+        not isinstance(values, list | tuple)
+        or (count is not None and len(values) != count)
+        or not all(type(n) is int and least <= n <= reader.LARGEST for n in values)
+    ):
+        raise ValueError(f"{str(values)[:60]} for numbers")
+    return list(values)
 
 
-def _axes(axes: Any, ndim: int) -> None:
-    _whole(axes, 0)
+def _axes(axes: object, ndim: int) -> list[int]:
+    axes = _whole(axes, 0)
     _check(len({*axes}) == len(axes) and max(axes, default=-1) < ndim, f"the axes {axes} of {ndim}")
+    return axes
 
 
-def _permutation(order: Any, ndim: int) -> None:
-    _axes(order, ndim)
+def _permutation(order: object, ndim: int) -> list[int]:
+    order = _axes(order, ndim)
     _check(len(order) == ndim, f"the axes {order} of {ndim}")
+    return order
 
 
-def _sides(sides: Any, ndim: int) -> None:
-    _check(isinstance(sides, list | tuple) and len(sides) == ndim, "edges of other axes")
-    for side in sides:
-        _whole(side, 0, 2)
+def _sides(sides: object, ndim: int) -> list[list[int]]:
+    sides = [_whole(side, 0, 2) for side in _list(sides)]
+    _check(len(sides) == ndim, "edges of other axes")
+    return sides

@@ -1,7 +1,7 @@
 """Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -93,7 +93,12 @@ def _convolve(
 
 
 def _pool(
-    fold: Any, empty: float, a: Array, window: Sequence[int], strides: Sequence[int], sides: Sequence[Sequence[int]]
+    fold: Callable[..., Any],
+    empty: float,
+    a: Array,
+    window: Sequence[int],
+    strides: Sequence[int],
+    sides: Sequence[Sequence[int]],
 ) -> Any:
     return lax.reduce_window(a, jnp.asarray(empty, a.dtype), fold, window, strides, [(low, high) for low, high in sides])
 

@@ -12,7 +12,7 @@ from bayesprune.core.finite import check_finite
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import ArrayTree, Dataset, Node
+from bayesprune.core.types import ArrayTree, Dataset, Node, Pruned, PyTree
 from bayesprune.infer.curvature.over_rows import Trained
 from bayesprune.infer.from_trained import neutral
 from bayesprune.infer.origins import check_one_network, params_and_mask
@@ -25,6 +25,7 @@ from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.priors import Posterior
+from bayesprune.train.result import FitResult
 
 ROWS = 256  # whose outputs are taken at once
 SETTLED = 1e-3  # deviation of the logarithms of a prior's scales: the evidence chooses the prior here, and they stay
@@ -41,7 +42,7 @@ class KnownWeights(NamedTuple):
     mask: dict[str, Any]
 
 
-def known(bnn: BNN, given: Any, data: Dataset, who: str = "laplace") -> KnownWeights:
+def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str = "laplace") -> KnownWeights:
     """Read a fit, its parameters, or trained weights. ``who``: the caller's name, for the `ValueError` if they are of another
     network."""
     given, mask = params_and_mask(given)

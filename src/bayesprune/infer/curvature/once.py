@@ -125,7 +125,7 @@ def _gradients_of_others(bnn: BNN, trained: Trained, known: set[str]) -> Callabl
     """(rows, directions) -> the gradients of each row by the weights of all sites but the known ones."""
     weights = {site: w for site, w in trained.weights.items() if site not in known}
 
-    def gradients(x: Any, found: jax.Array) -> Arrays:
+    def gradients(x: ArrayTree, found: jax.Array) -> Arrays:
         others = trained._replace(weights=weights, points=trained.points | living(trained, trained.weights))
         return jax.vmap(functools.partial(gradients_of, bnn, others))(x, found)  # type: ignore[no-any-return]
 

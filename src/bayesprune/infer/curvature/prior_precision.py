@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class PrecisionGroups(NamedTuple):
     names: list[str]
 
 
-def check_share(share: Any, curvature: str) -> None:
+def check_share(share: str | float | int, curvature: str) -> None:
     """Refuse a precision that is neither a word nor a positive number, and what a form has no place for."""
     if not isinstance(share, str):
         return check_positive(share, "prior_precision")

@@ -12,7 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
-from bayesprune.core.types import Array, ArrayTree
+from bayesprune.core.types import Array, ArrayTree, PyTree
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.protocol import OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each
@@ -113,7 +113,7 @@ class Custom:
         fn = self.fn(outputs, **values)
         return fn.probs if isinstance(fn, CLASSES) else fn.mean
 
-    def _of_two_rows(self, output_shape: Any, at: float) -> Any:
+    def _of_two_rows(self, output_shape: PyTree, at: float) -> Any:
         """The distribution at outputs that are all the same, if it and its mean are what they must be."""
         outputs, ones = filled(output_shape, 2, at), dict.fromkeys(self.learned, jnp.ones(()))
         fn = self.fn(outputs, **ones)

@@ -3,7 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 from bayesprune.core.checks import check_calls, check_object
-from bayesprune.core.types import Array
+from bayesprune.core.types import Array, PyTree
 from bayesprune.model.families import Family
 
 OutputShape = tuple[int, ...]  # of one row's outputs, (classes,) or (tokens, classes) say
@@ -29,11 +29,11 @@ class Likelihood(Protocol):
     real numbers, in units that may be chosen, and how small their standard deviation may be; 0.0 if nothing is known of it.
     """
 
-    def observe(self, outputs: Any, y: Array | None) -> Any: ...
+    def observe(self, outputs: PyTree, y: Array | None) -> Any: ...
 
     def guide(self, family: Family) -> None: ...
 
-    def mean(self, outputs: Any) -> Any: ...
+    def mean(self, outputs: PyTree) -> Any: ...
 
     def check(self, y: Array | None, output_shape: OutputShape) -> None: ...
 

@@ -3,7 +3,7 @@
 Of an array that is mostly dead a step need not move, weigh or draw the dead: only products have to see them, as zeros.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ class Entries:
     kept: Kept
 
     @classmethod
-    def at(cls, places: Any, sizes: tuple[int, ...], kept: Kept) -> "Entries":
+    def at(cls, places: np.ndarray | Sequence[int], sizes: tuple[int, ...], kept: Kept) -> "Entries":
         return cls(np.asarray(places, np.int32).tobytes(), sizes, kept)
 
     @classmethod

@@ -79,7 +79,7 @@ def drawn_once(fn: Callable[..., Any], shared: str = "convolutions") -> Callable
     return find
 
 
-class _Seen(NamedTuple):
+class _Traced(NamedTuple):
     """A function's trace, what it is given, of which kinds that is, the weights to be drawn once, the tree of its results."""
 
     jaxpr: Jaxpr
@@ -90,7 +90,9 @@ class _Seen(NamedTuple):
     results: Any
 
 
-def _look_through(fn: Callable[..., Any], shared: str, weights: PyTree, data: tuple[Any, ...], named: dict[str, Any]) -> _Seen:
+def _look_through(
+    fn: Callable[..., Any], shared: str, weights: PyTree, data: tuple[Any, ...], named: dict[str, Any]
+) -> _Traced:
     values, tree = jax.tree.flatten((weights, data, named), is_leaf=_is_gaussian)
     dynamic = [i for i, value in enumerate(values) if _is_gaussian(value) or hasattr(value, "dtype")]
     result_tree: list[Any] = []
@@ -106,7 +108,7 @@ def _look_through(fn: Callable[..., Any], shared: str, weights: PyTree, data: tu
         closed = jax.make_jaxpr(of_arrays)(*(values[i].loc if _is_gaussian(values[i]) else values[i] for i in dynamic))
     first = _first_kinds(values, len(jax.tree.leaves(weights, is_leaf=_is_gaussian)))
     kinds, inputs = [first[i] for i in dynamic], [values[i] for i in dynamic]
-    return _Seen(closed.jaxpr, closed.consts, inputs, kinds, settle(closed.jaxpr, kinds, shared), result_tree[-1])
+    return _Traced(closed.jaxpr, closed.consts, inputs, kinds, settle(closed.jaxpr, kinds, shared), result_tree[-1])
 
 
 def _is_gaussian(value: object) -> bool:
