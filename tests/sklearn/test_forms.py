@@ -8,6 +8,7 @@ from sklearn.base import clone
 import bayesprune as bp
 from bayesprune.sklearn import forms
 from bayesprune.sklearn.choosing import spoken_for
+from bayesprune.sklearn.thresholds import fit_thresholds
 from tests.sklearn.problems import NET, linear_rows
 
 DEFAULT = forms.PRESETS["default"]
@@ -34,6 +35,16 @@ def test_what_auto_chooses_among() -> None:
     many = np.random.default_rng(0).standard_normal((200, 200))
     assert forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), many).forms == ("components", "plain", "steps")
     assert forms.read_choice("auto", 0, DEFAULT, "auto", (5,), many).forms == ("plain",)
+
+
+def test_a_large_table_has_more_steps_and_thresholds() -> None:
+    """In proportion to the rows from 2,000 to 8,000; "fast" stays as it is."""
+    assert [DEFAULT.steps_for(n) for n in (100, 2_000, 3_000, 8_000, 10**6)] == [5_000, 5_000, 7_500, 20_000, 20_000]
+    assert [forms.PRESETS["fast"].steps_for(n) for n in (100, 10**6)] == [2_000, 2_000]
+    x = np.random.default_rng(0).uniform(size=(3_000, 1))
+    y = np.sin(60.0 * x[:, 0])  # so many waves that every threshold pays
+    found = [len(fit_thresholds(np.random.RandomState(0), x[:n], y[:n], labels=False).at) for n in (2_000, 3_000)]
+    assert found == [8, 12]
 
 
 def test_a_linear_network_is_the_simplest_form() -> None:

@@ -105,7 +105,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
         rate, share = network.read_rate(self.learning_rate), annealing.read(self.annealing)
-        num_steps = annealing.read_steps(self.num_steps, share, forms.read_preset(self.presets).num_steps)
+        num_steps = annealing.read_steps(self.num_steps, share, forms.read_preset(self.presets).steps_for(len(x)))
         check_integer(self.num_samples, "num_samples")
         forms.check_stacking(self.stacking)
         if self.batch_size is not None:

@@ -7,6 +7,7 @@ import numpy as np
 from bayesprune.core.checks import got, unknown_name
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import is_collinear
+from bayesprune.sklearn.thresholds import growth
 
 LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
 FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
@@ -36,16 +37,22 @@ FORMS = {
 
 @dataclass(frozen=True)
 class Preset:
-    """``num_steps``: under "auto", with annealing. ``forms``: what "auto" chooses among, the first where nothing is held out.
-    ``held_out``: share of the rows by which they are judged. ``folds``: how often, other rows each time."""
+    """``num_steps``: under "auto", with annealing; ``grows``: of a large table more, see `growth`. ``forms``: what "auto"
+    chooses among, the first where nothing is held out. ``held_out``: share of the rows by which they are judged. ``folds``:
+    how often, other rows each time."""
 
     num_steps: int = 5000
     forms: tuple[str, ...] = ("plain", LINEAR, THRESHOLDS, "components")
     held_out: float = 0.2
     folds: int = 1
+    grows: bool = True
+
+    def steps_for(self, rows: int) -> int:
+        """Under "auto", with annealing."""
+        return int(self.num_steps * growth(rows)) if self.grows else self.num_steps
 
 
-PRESETS = {"fast": Preset(2000, ("plain",), 0.0), "default": Preset(), "best": Preset(10_000, folds=5)}
+PRESETS = {"fast": Preset(2000, ("plain",), 0.0, grows=False), "default": Preset(), "best": Preset(10_000, folds=5)}
 
 
 @dataclass(frozen=True)

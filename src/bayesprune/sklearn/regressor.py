@@ -53,20 +53,22 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             "none"; or an object of `bayesprune.methods`. Weights that are included with more than 0.9 are then in every draw,
             see (5.4).
         density: with "auto", the fraction of the prunable weights that stays alive, in (0, 1], exactly.
-        num_steps: optimiser steps (AdaBelief) of each fit; "auto" is the preset's, and 3,000 without annealing.
+        num_steps: optimiser steps (AdaBelief) of each fit; "auto" is the preset's, of more than 2,000 rows in proportion to
+            them, up to 4 times as many (but of "fast"), and 3,000 without annealing.
         batch_size: rows of a minibatch, all of them where there are fewer; None takes all rows at every step.
         learning_rate: of the optimiser; under annealing its mean over the steps.
         annealing: the share of the steps over which the weight of the divergence from the prior rises from 0 to 1, in (0, 1];
             the rate then falls from its double to 0 by half a cosine, over all steps. "auto" is 0.75; 0: both are constant.
         form: "plain", the net on standardised columns; "linear", without hidden layers; "wide", with a linear path beside it,
             and numbers drawn in from three deviations on; "steps", which also reads on which side of thresholds a number lies,
-            those of a small random forest; "components", which also reads the 24 largest principal components, each of unit
-            size, and of as many columns as rows, or more, nothing else. "auto" fits "plain", "linear", "steps" and, of
+            those of a small random forest, the more of them the more rows; "components", which also reads the 24 largest
+            principal components, each of unit size, and of as many columns as rows, or more, nothing else. "auto" fits
+            "plain", "linear", "steps" and, of
             collinear columns, "components" to four fifths of the rows, and judges them by their log density of the others.
             "steps" is not fitted where boosted trees, which cut at thresholds, are behind "plain" on those rows by more than a
             standard error, nor of less than 160 rows; nor "linear" where a ridge regression is behind. Where ``num_steps`` is
             given, where there is no hidden layer, and of less than 40 rows, it is "plain".
-        presets: "default"; "fast", 2,000 steps of the plain form alone; "best", 10,000 steps, and five folds to choose by.
+        presets: "default", 5,000 steps; "fast", 2,000 of the plain form alone; "best", 10,000, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, of less than 160 rows each third in turn; and of "fast", where ``num_steps`` is
             given, or of less than 40 rows, none.

@@ -8,10 +8,20 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-TREES, LEAVES, LEAST_ROWS, SHARE = 40, 48, 5, 0.5
-MOST_ROWS = 5000  # that a forest is grown on
+TREES, LEAVES, LEAST_ROWS, SHARE = 40, 48, 5, 0.5  # leaves of a table of 2,000 rows, `growth` times as many of a larger one
+MOST_ROWS = 10_000  # that a forest is grown on
 LEAST_WHOLE = 20  # rows in which every target is there, for a forest of them
-BINS, EACH, MOST = 32, 8, 96  # ranks within which cuts are one; thresholds of a column, and of the table
+SMALL, LARGE = 2_000, 8_000  # rows between which there are the more thresholds the more rows there are
+BINS, EACH, MOST = 32, 8, 96  # ranks within which cuts are one; thresholds of a column, and of the table, as leaves
+
+
+def growth(rows: int) -> float:
+    """How many times the thresholds, and the steps, of a table of 2,000 rows: in proportion to the rows, 4 at most.
+
+    >>> growth(150), growth(3_000), growth(1_000_000)
+    (1.0, 1.5, 4.0)
+    """
+    return min(max(rows, SMALL), LARGE) / SMALL
 
 
 class Thresholds(NamedTuple):
@@ -69,11 +79,17 @@ def fit_thresholds(
     The gain of a cut is the fall of the impurity times the rows it parts, summed over the forest. Columns of two values have
     none: they are their own step.
     """
+    more = growth(len(x))
     rows = np.arange(len(x)) if len(x) <= MOST_ROWS else rng.choice(len(x), MOST_ROWS, replace=False)
     x, y = x[rows], y[rows]
     kind = RandomForestClassifier if labels else RandomForestRegressor
     forest = kind(
-        TREES, max_leaf_nodes=LEAVES, min_samples_leaf=LEAST_ROWS, max_features=SHARE, oob_score=not labels, random_state=rng
+        TREES,
+        max_leaf_nodes=int(LEAVES * more),
+        min_samples_leaf=LEAST_ROWS,
+        max_features=SHARE,
+        oob_score=not labels,
+        random_state=rng,
     ).fit(x, y)
     column, at, gain = (
         np.concatenate(parts) for parts in zip(*(_cuts(tree.tree_) for tree in forest.estimators_), strict=True)
@@ -82,9 +98,9 @@ def fit_thresholds(
     for place in np.unique(column):
         if len(np.unique(x[:, place])) > 2:
             here = column == place
-            best = _merged(x[:, place], at[here], gain[here])
+            best = _merged(x[:, place], at[here], gain[here], int(EACH * more))
             found += [(total, int(place), _beyond_rounding(value, x[:, place])) for total, value in best]
-    found = sorted(found, key=lambda one: (-one[0], *one[1:]))[:MOST]
+    found = sorted(found, key=lambda one: (-one[0], *one[1:]))[: int(MOST * more)]
     residuals = np.zeros((0, 1)) if labels else (y - forest.oob_prediction_).reshape((len(y), -1))
     return Thresholds(np.array([c for _, c, _ in found], np.int64), np.array([v for *_, v in found], np.float64), residuals)
 
@@ -107,7 +123,7 @@ def _beyond_rounding(at: float, values: np.ndarray) -> float:
     return float(at + min(4.0 * float(np.spacing(np.float32(abs(at)))), room / 2.0))
 
 
-def _merged(values: np.ndarray, at: np.ndarray, gain: np.ndarray) -> list[tuple[float, float]]:
+def _merged(values: np.ndarray, at: np.ndarray, gain: np.ndarray, most: int) -> list[tuple[float, float]]:
     """(gain, place) of the best cuts of one column: of each bin of ranks the median of its cuts, weighted by their gains."""
     rank = np.searchsorted(np.sort(values), at) / len(values)
     bins = np.minimum((rank * BINS).astype(int), BINS - 1)
@@ -116,4 +132,4 @@ def _merged(values: np.ndarray, at: np.ndarray, gain: np.ndarray) -> list[tuple[
         order = np.argsort(at[bins == one], kind="stable")
         places, gains = at[bins == one][order], np.cumsum(gain[bins == one][order])
         found.append((float(gains[-1]), float(places[min(np.searchsorted(gains, gains[-1] / 2), len(places) - 1)])))
-    return sorted(found, reverse=True)[:EACH]
+    return sorted(found, reverse=True)[:most]
