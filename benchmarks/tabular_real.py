@@ -69,12 +69,12 @@ def run(cell: Cell, folder: Path) -> cells.Record:
             begin = time.process_time()
             model = MADE[cell.model](labels).fit(x.iloc[kept], y[kept])
             seconds = time.process_time() - begin
-            judge = _of_labels if labels else _of_numbers
+            judge = of_labels if labels else of_numbers
             found.append(judge(model, cell, x, y, kept, held) | {"cpu_seconds": seconds})
     return {name: float(np.mean([one[name] for one in found])) for name in found[0]} | {"rows": len(y), "columns": x.shape[1]}
 
 
-def _of_labels(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
+def of_labels(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
     probs = np.clip(model.predict_proba(x.iloc[held]), FLOOR, 1.0)
     probs /= probs.sum(axis=1, keepdims=True)
     return {
@@ -84,7 +84,7 @@ def _of_labels(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, 
     }
 
 
-def _of_numbers(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
+def of_numbers(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
     mean, truth, unit = np.ravel(model.predict(x.iloc[held])), y[held], float(np.std(y[kept]))
     if cell.model in (OURS, ALONE, HEAVY):
         crps = scores.crps(model.sample_y(x.iloc[held], DRAWS).T, truth)
