@@ -235,7 +235,7 @@ _MNIST_LENET = {
 MNIST_LENET = Task(
     Cell("mnist", "lenet5", "", 0.0, 0, 0, 1_000),
     _MNIST_LENET,
-    {name: ALL for name in _MNIST_LENET if name not in OF_SECONDS},
+    {},
 )
 TASKS = (DIGITS, FASHION, MNIST, LENET, MNIST_LENET)
 CELLS = tuple(cell for task in TASKS for cell in (*task.tried, *task.judged))
@@ -310,10 +310,9 @@ TABLES: dict[str, Callable[[cells.Found], str]] = {
     "lenet": functools.partial(judged, LENET, wanted=(0.0, MIDDLE)),
     "lenet_by_density": functools.partial(by_density, LENET, densities=FEWER),
     "lenet_ranked": functools.partial(ranked, LENET, densities=FEWER),
-    "mnist_lenet": functools.partial(judged, MNIST_LENET, wanted=(0.0, MIDDLE)),
-    "mnist_lenet_by_density": functools.partial(by_density, MNIST_LENET),
+    "mnist_lenet": functools.partial(judged, MNIST_LENET),
     "mnist_lenet_tried": functools.partial(tried, MNIST_LENET),
-    "mnist_lenet_ranked": functools.partial(ranked, MNIST_LENET, densities=ALL),
+    "mnist_lenet_ranked": functools.partial(ranked, MNIST_LENET),
 }
 STUDY = cells.Study("laboratory", CELLS, run, TABLES, shared=True)
 
