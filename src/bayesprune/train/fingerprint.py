@@ -84,7 +84,7 @@ def _word(value: object) -> Any:
     return spelled(value)
 
 
-def _alike(leaf: jax.Array | np.ndarray | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+def _alike(leaf: jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
     """What a trace is of, on no device."""
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
 
