@@ -49,7 +49,7 @@ def _as_small(labels: bool) -> Any:
 
 
 MODELS: dict[str, Callable[[bool], Any]] = {
-    **{name: rivals.MODELS[name] for name in (OURS, "catboost", "lightgbm", "forest", "linear")},
+    **{name: rivals.MODELS[name] for name in (OURS, "catboost", "lightgbm")},
     SMALL: _as_small,
 }
 CELLS = tuple(Cell(data, model) for data in (*CHOSEN_BY, *OTHERS) for model in MODELS)
