@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import real_tables
@@ -24,7 +23,6 @@ import rivals
 import tabular_real
 from sklearn.model_selection import KFold, StratifiedKFold
 
-import bayesprune as bp
 from bayesprune import cells
 from bayesprune.sklearn import forms, thresholds
 
@@ -44,14 +42,7 @@ class Cell:
     model: str
 
 
-def _as_small(labels: bool) -> Any:
-    return (bp.BayesianSparseClassifier if labels else bp.BayesianSparseRegressor)(random_state=0)
-
-
-MODELS: dict[str, Callable[[bool], Any]] = {
-    **{name: rivals.MODELS[name] for name in (OURS, "catboost", "lightgbm")},
-    SMALL: _as_small,
-}
+MODELS = (OURS, "catboost", "lightgbm", SMALL)
 CELLS = tuple(Cell(data, model) for data in (*CHOSEN_BY, *OTHERS) for model in MODELS)
 
 
@@ -61,14 +52,15 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     labels = real_tables.SOURCES[cell.data].labels
     kept, held = next(iter((StratifiedKFold if labels else KFold)(3, shuffle=True, random_state=0).split(x, y)))
     judge = tabular_real.of_labels if labels else tabular_real.of_numbers
+    like = OURS if cell.model == SMALL else cell.model
     with warnings.catch_warnings(), contextlib.ExitStack() as patched:
         warnings.simplefilter("ignore")
         for module in (forms, thresholds) if cell.model == SMALL else ():
             patched.enter_context(mock.patch.object(module, "growth", lambda rows: 1.0))
         begin = time.process_time()
-        model = MODELS[cell.model](labels).fit(x.iloc[kept], y[kept])
+        model = rivals.MODELS[like](labels).fit(x.iloc[kept], y[kept])
         seconds = time.process_time() - begin
-        found = judge(model, tabular_real.Cell(cell.data, OURS if cell.model == SMALL else cell.model), x, y, kept, held)
+        found = judge(model, tabular_real.Cell(cell.data, like), x, y, kept, held)
     return found | {"cpu_seconds": seconds, "rows": len(kept), "columns": x.shape[1]}
 
 

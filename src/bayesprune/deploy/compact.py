@@ -167,7 +167,7 @@ class Compact(HandedOn):
             ValueError: rows of another shape, none, NaN, or beyond a table; an unknown engine; "kernels" where JAX alone runs.
         """
         check_bounds(self.bounds, self.inputs, x)
-        rows = how_many(x)
+        rows = how_many(self.inputs, x)
         if rng_key is None and not isinstance(self.law, Draws):
             x = taken(self.inputs, x)
             at_mean = self._engines.at_mean(engine, rows)

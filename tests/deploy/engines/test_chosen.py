@@ -10,6 +10,7 @@ import bayesprune as bp
 from bayesprune.deploy import Certificate, evaluate_by_kernels
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
+from bayesprune.deploy.program.rows import how_many
 from bayesprune.deploy.program.weights import GaussianLaw
 from bayesprune.deploy.sparse.kernels import has_numba
 from tests.deploy.fits import DATA, fitted, regression
@@ -46,6 +47,13 @@ def test_many_rows_of_a_dense_network_are_left_to_jax() -> None:
     assert engines.at_mean("auto", 100) is None and engines.of_draws("auto", 100) is None
     assert sparse.at_mean("auto", 1_000) is not None and sparse.of_draws("auto", 1_000) is not None
     assert small.by_kernels
+
+
+def test_rows_are_counted_as_they_are_given() -> None:
+    small, x = net("dense")
+    for given in (x, x.tolist(), jax.numpy.asarray(x)):
+        assert how_many(small.inputs, given) == len(x) == 5
+    assert how_many(small.inputs, 3.0) == 1  # no row, which is refused by what predicts
 
 
 def test_branches_that_meet_are_left_to_jax(monkeypatch) -> None:

@@ -27,10 +27,10 @@ def taken(inputs: Packing, x: PyTree) -> Any:
     return _side_by_side(inputs, x)
 
 
-def how_many(x: ArrayTree) -> int:
+def how_many(inputs: Packing, x: Any) -> int:
     """Rows as they are given, to choose an engine by: whether they are rows of the network is for the engine to say."""
-    leaves = jax.tree.leaves(x)
-    return max((len(np.atleast_1d(leaf)) for leaf in leaves[:1]), default=0)
+    shapes = [np.shape(leaf) for leaf in ([x] if inputs.is_one else jax.tree.leaves(x)[:1])]  # nothing leaves its device
+    return shapes[0][0] if shapes and shapes[0] else 1
 
 
 def check_bounds(bounds: Sequence[Bounds | None], inputs: Packing, x: ArrayTree) -> None:
