@@ -198,6 +198,7 @@ def test_networks_that_mix_rows_are_refused(net) -> None:
         bp.compact(bnn, params)
 
 
+@pytest.mark.slow
 def test_bad_arguments_are_refused() -> None:
     bnn, params, mask = fitted("gaussian")
     with pytest.raises(ValueError, match="keep must be one of"):
@@ -323,6 +324,7 @@ def test_stored_samples_are_taken_evenly_from_all_chains() -> None:
     np.testing.assert_allclose(apply(values, data.x), one.predict_draws(key, data.x, 1)[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_several_chains_have_no_mean_network(tmp_path) -> None:
     """Their units are in orders of their own: only one network can be trained on, or put into a header."""
     bnn = small_bnn(prior=bp.priors.Gaussian(centred=True))
@@ -443,6 +445,7 @@ def test_short_floats_are_refused_with_the_remedy() -> None:
         bp.compact(bnn, params)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("short", [jnp.bfloat16, jnp.float16])
 def test_a_frozen_base_may_be_kept_in_short_floats(short, tmp_path) -> None:
     """Its numbers are made float32 before the network computes with them; what is moved before is moved exactly."""

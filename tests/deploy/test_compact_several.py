@@ -175,6 +175,7 @@ def test_the_smaller_function_trains_on(name) -> None:
     assert any(np.abs(g).max() > 0 for g in jax.tree.leaves(grads))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

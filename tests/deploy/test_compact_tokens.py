@@ -269,6 +269,7 @@ def test_limits_of_a_stranger_are_refused(what, tmp_path) -> None:
         bp.load(tmp_path / "bad.bayesprune")
 
 
+@pytest.mark.slow
 def test_rows_of_another_type_are_refused() -> None:
     small = smaller("words")
     with pytest.raises(TypeError, match="x must hold integers, as the network takes, got float64"):

@@ -178,6 +178,7 @@ def test_onnx_runtime_is_timed_and_its_figures_are_in_the_table(fit) -> None:
     assert len(found.figure().axes) == 2
 
 
+@pytest.mark.slow
 def test_bad_budgets_are_refused(fit) -> None:
     bnn, given = fit
     for how, why in (

@@ -88,6 +88,7 @@ def test_what_is_missing_counts_for_nothing(labels: bool) -> None:
     assert labels or "noise" in [one.name for one in judged[0].findings]
 
 
+@pytest.mark.slow
 def test_rows_that_are_written_out_are_taken_as_a_fit_takes_them() -> None:
     bnn = network()
     fit, lists = fitted(bnn, steps=2), bp.Dataset(TRAIN.x.tolist(), TRAIN.y.tolist())

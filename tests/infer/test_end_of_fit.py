@@ -146,6 +146,7 @@ def test_who_judges_fits_otherwise_is_told_and_nobody_is_warned() -> None:
     assert warned() == 1
 
 
+@pytest.mark.slow
 def test_a_schedule_that_is_cut_off_is_said_before_the_fit() -> None:
     """Schedules count acts: one of a hundred of them, in a fit of three, prunes next to nothing."""
     bnn, data = programs.small_bnn(), programs.classes(rows=30)

@@ -192,6 +192,7 @@ def test_the_noise_is_that_of_the_errors_and_the_priors_are_those_that_were_chos
     assert float(np.ravel(own.params["kernel" + CHOSEN])[0]) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused(trained, rng_key) -> None:
     data, bnn, fit = trained
     for told, settings in {

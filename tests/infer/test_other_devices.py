@@ -16,6 +16,7 @@ from tests.infer.processes import output_of
 SETTINGS = {"num_steps": 4, "batch_size": 20, "progress": False}
 
 
+@pytest.mark.slow
 def test_a_fit_begun_without_a_mesh_goes_on_with_one(tmp_path, rng_key) -> None:
     """Here on one device, whose mesh is in the trace of a step as that of several is."""
     bnn, data = programs.small_bnn(), programs.classes()
@@ -58,6 +59,7 @@ def by_laplace(rng_key, bnn: bp.BNN, data: bp.Dataset) -> bp.FitResult:
     return bp.laplace(rng_key, bnn, start, data)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("fit", [by_svi, by_sgmcmc, by_laplace])
 def test_data_on_explicit_axes_are_as_good_as_others(fit, rng_key) -> None:
     bnn, data = programs.small_bnn(), programs.classes()

@@ -117,6 +117,7 @@ LEFT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [True, False])
 def test_prunable_kernels_that_stay_whole_are_named(dense, recwarn) -> None:
     rng = np.random.default_rng(0)

@@ -190,6 +190,7 @@ def test_parameters_of_several_fits_are_no_network(prior, rng_key) -> None:
     assert bp.prune_once(one, bp.methods.SNR(0.5)).mask["Dense_0.kernel"].shape == (3, 4)
 
 
+@pytest.mark.slow
 def test_what_predict_refuses_of_one_network_is_refused_of_several(bnn: bp.BNN, data: bp.Dataset) -> None:
     fits = bp.fit_replicates(jax.random.key(0), bnn, data, num_steps=2, progress=False)
     x, one = np.array(data.x), jax.tree.map(lambda leaf: leaf[1], fits.params)

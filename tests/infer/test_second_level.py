@@ -87,6 +87,7 @@ def test_units_that_do_not_matter_shrink_and_are_cut() -> None:
     assert float(node.unit) == 0.5
 
 
+@pytest.mark.slow
 def test_dead_weights_say_nothing_of_their_scales() -> None:
     """Of pruned parameters: the bound is that of the living weights alone, which are not shrunk by the dead beside them."""
     bnn, params = fitted()
@@ -108,6 +109,7 @@ def test_dead_weights_say_nothing_of_their_scales() -> None:
     assert (np.asarray(node.loc)[important] > 0.5).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [bp.priors.Horseshoe(), bp.priors.GroupHorseshoe(), bp.priors.GroupNormalJeffreys()])
 def test_a_fit_that_has_scales_gets_no_second_ones(prior) -> None:
     bnn = programs.small_bnn(prior=prior)

@@ -266,6 +266,7 @@ def sampled(rng_key, bnn, **settings):
     return bp.fit_sgmcmc(rng_key, bnn, programs.classes(), num_steps=4, num_samples=1, every=2, progress=False, **chosen)
 
 
+@pytest.mark.slow
 def test_what_it_cannot_do_is_refused_with_the_remedy(rng_key) -> None:
     bnn = programs.small_bnn(prior=bp.priors.Gaussian(), prunable=bp.select.everything)
     with pytest.raises(ValueError, match=r"nothing is sampled here: sample by bp\.fit_sgmcmc"):

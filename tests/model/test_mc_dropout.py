@@ -49,6 +49,7 @@ def test_a_prediction_is_the_mean_over_gates(rng_key) -> None:
     np.testing.assert_allclose(alone, 1 / (1 + np.exp(-np.sum(x * w))), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_does_not_drop_is_refused_and_the_net_itself_stays(rng_key) -> None:
     plain, resnet = programs.small_bnn(), bp.nets.ResNet(3, stage_sizes=(1,), features=4)
     with pytest.raises(ValueError, match="no noise in training"):

@@ -117,6 +117,7 @@ def test_steps_are_read_of_their_columns(calibrated) -> None:
     assert ((model.feature_importances_ >= 0) & (model.feature_importances_ <= 1)).all()
 
 
+@pytest.mark.slow
 def test_without_held_out_rows_there_is_no_calibrated_interval() -> None:
     x, y = linear_rows()
     model = bp.BayesianSparseRegressor(**NET).fit(x, y)

@@ -69,6 +69,7 @@ def test_a_gap_in_the_only_column_is_refused_whatever_stands_for_it(missing):
             said_of(X, given)
 
 
+@pytest.mark.slow
 def test_scores_know_the_number_that_stands_for_a_gap():
     likelihood = bp.likelihoods.Masked(bp.likelihoods.Normal(), missing=-999)
     model = bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 20}, form="plain", likelihood=likelihood)

@@ -236,6 +236,7 @@ def of_two() -> bp.BayesianSparseRegressor:
     return model
 
 
+@pytest.mark.slow
 def test_single_draws_visit_every_member(of_two) -> None:
     """Of 150 draws by other seeds the share of a member is off by more than four standard errors once in ten thousand."""
     model, x = of_two, np.zeros((1, 6))

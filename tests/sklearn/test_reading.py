@@ -290,6 +290,7 @@ def test_what_is_set_for_the_output_of_all_transformers_is_not_for_these() -> No
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_an_estimator_of_many_categories_is_saved(tmp_path) -> None:
     """The means of their targets hold the folds that they were made by."""
     from bayesprune.sklearn.saving import load, save

@@ -94,6 +94,7 @@ def test_several_sets_of_copies_and_the_short_form() -> None:
         bp.BayesianFeatureSelector(fdr=0.2, copies=0).fit(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("branch", ["lasso", "network"])
 def test_units_of_several_targets_make_no_difference(branch: str, monkeypatch) -> None:
     x, y = linear_rows()

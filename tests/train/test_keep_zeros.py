@@ -72,6 +72,7 @@ def test_saved_and_loaded_in_the_midst() -> None:
     assert same_zeros(trained(loss, loaded, tx, 5, state)[0], masks)
 
 
+@pytest.mark.slow
 def test_a_fit_handed_on_by_its_net_params(rng_key) -> None:
     net = bp.nets.MLP((8,), 1)
     bnn = bp.BNN(net, prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(4,))
