@@ -25,6 +25,7 @@ from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import placed
 from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
+from bayesprune.sklearn.trees import grow_whole
 from bayesprune.sklearn.whole import WithCompact
 
 
@@ -89,7 +90,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         self._budget = budget.read(self.time_limit)
         hidden = network.read_hidden(self.hidden)
         preset = forms.read_preset(self.presets)
-        return forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x[:, self._reading.free])
+        choice = forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x[:, self._reading.free])
+        return choice if self._stacks(choice) else forms.of_networks(choice)
 
     def _train(
         self,
@@ -113,20 +115,25 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         cuts = None if found is None else found.whole
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = {name: forms.FORMS[name] for name in choice.forms}
-        whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
+        components, trees = (any(getattr(form, what) for form in candidates.values()) for what in ("components", "trees"))
+        grown = grow_whole(self._seed, x, y) if trees else None
+        if grown is None:
+            choice = forms.of_networks(choice)
+        whole = fit_columns(x, cuts=cuts, components=components, trees=None if grown is None else grown.trees)
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
-        columns = {name: whole.only(form.steps, form.components, form.wide) for name, form in candidates.items()}
+        self._background = x[reasons.background(len(x))]
+        x = x if grown is None else np.concatenate([x, grown.unseen], axis=1)
+        columns = {name: whole.only(form.steps, form.components, form.wide, form.trees) for name, form in candidates.items()}
 
         def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch) -> cutting.Learned:
             read, form = columns[name], candidates[name]
             if isinstance(rows, np.ndarray):  # others are held out
                 read = of_rows(read, x, rows, found if form.steps else None)
             inputs, layers = read.num_inputs, () if form.linear else hidden
-            prior = network.read_prior(self.prior, len(x), min(x.shape[1], inputs))
+            prior = network.read_prior(self.prior, len(x), min(whole.num_columns, inputs))
             recipe = network.NetworkRecipe(layers, activation, prior, likelihood, inputs, num_outputs, form.wide)
             return self._learn(read, recipe, x[rows], y[rows], course, steps, len(x), *watches)
 
-        self._background = x[reasons.background(len(x))]
         with held_back() as said:
             chosen, self._conformity = choosing.choose(self, choice, x, y, learn, num_steps)
             fits = self._fitted_to_all(chosen, x, y, learn, num_steps)
@@ -264,10 +271,15 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         """What quick models like a form foresee the held rows with, nats; y as trained on. None: there is none, or no match."""
         if form not in measures.MEASURES or not self._is_comparable(y):
             return None
+        x = x[:, : self._columns.num_columns]
         return measures.MEASURES[form](self._seed, x[kept], y[kept], x[held], y[held])
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         """Whether such models' densities are of the same thing."""
+        raise NotImplementedError
+
+    def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What was missed of held-out rows that were so ``foreseen``, and how far from that a forest is, (rows, ...) each."""
         raise NotImplementedError
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 from bayesprune.sklearn import measures
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
-from bayesprune.sklearn.forms import LINEAR, FormChoice
+from bayesprune.sklearn.forms import FOREST, LINEAR, FormChoice
 from bayesprune.sklearn.measures import WORST, is_behind
 from bayesprune.sklearn.mixture import Member
 from bayesprune.sklearn.stacking import mixed, stacked
@@ -18,6 +18,7 @@ SEED = 101  # of the order in which rows are held out: apart from the fit's own
 Learn = Callable[..., Any]  # of a form, rows, steps, and what follows them
 MOST_HELD_OUT = 0.25  # share of the rows without which fits may predict: of 90 to 140 rows, two thirds taught too little
 WORTH = 0.02  # nats a row that a larger net must be ahead by: 2 % of the probability of what came
+WORTH_OF_FOREST = 0.005  # that a mixture must be ahead by with a forest in it, which is many times a network's size
 
 
 class Judged(NamedTuple):
@@ -72,14 +73,30 @@ class Trials:
     def ruled_out(self, form: str) -> bool:
         """Whether a form is not worth a fit: models that are quickly fitted, and see what it does, are behind by an error.
 
-        Thresholds are what trees cut at; a linear network is what a ridge, or logistic, regression is.
+        Thresholds are what trees cut at; a linear network is what a ridge, or logistic, regression is. And a forest may know
+        nothing that the forms before it do not.
         """
         first = next(iter(self.judged), None)
         if first is None:
             return False
+        if form == FOREST:
+            return self._forest_adds_nothing()
         kept, held = self.folds[0]
         measured = self.fitted(first)._measured(form, self.x, self.y, kept, held)
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
+
+    def _forest_adds_nothing(self) -> bool:
+        """Whether squared errors do not fall, by a standard error, on the way from what is foreseen to what a forest says.
+
+        Their slope there is -2 E[(y - m)(f - m)]: m is what the forms so far foresee together, f what the forest says; of
+        classes, probabilities.
+        """
+        judged = {form: of[0] for form, of in self.judged.items()}
+        weights = stacked({form: one.nats for form, one in judged.items()})
+        foreseen = np.sum([weight * judged[form].foreseen for form, weight in weights.items()], axis=0)
+        held = self.folds[0][1]
+        missed, ahead = self.fitted(next(iter(judged)))._beside_trees(self.x[held], self.y[held], foreseen)
+        return not is_behind(-(missed * ahead).sum(axis=1))
 
     def cut(self, form: str, rung: int) -> "JudgedCut":
         """Another cut of a form's fits."""
@@ -108,7 +125,7 @@ def choose(
     were predicted, None where none were held out.
 
     Every form is fitted to the same rows; each fold holds out others. Of several forms the law of y is a mixture, with the
-    weights of `stacked`; or where the estimator is to be one network the form is that of `spoken_for`. The scores of their
+    weights of `weights_of`; or where the estimator is to be one network the form is that of `spoken_for`. The scores of their
     predictions of held-out rows calibrate intervals: a fit to all rows follows, so that they are those of networks that had
     seen fewer. Forms are tried unless they are ruled out, see `Trials.ruled_out`; forms and folds are left out for which the
     estimator's budget has no time.
@@ -126,7 +143,7 @@ def choose(
         forms = [spoken_for({form: joined(trials.judged[form]).nats for form in forms})]
     cuts = {form: _how_far(trials, form) for form in forms}
     nats = {form: cuts[form].judged.nats for form in forms}
-    weights = stacked(nats)
+    weights = weights_of(nats)
     measures.warn_of_held_out(mixed(nats, weights), trials.fitted(forms[0]), x, y, trials.folds)
     log_temperatures, foreseen = _together(estimator, trials.targets(), {form: cuts[form].judged for form in weights}, weights)
     chosen = tuple(
@@ -141,6 +158,23 @@ def choose(
         for form, weight in weights.items()
     )
     return chosen, estimator._wrong(trials.targets(), foreseen)
+
+
+def weights_of(nats: dict[str, Float64[np.ndarray, " rows"]]) -> dict[str, float]:
+    """Weights as of `stacked`, of a network that reads a forest 0 unless the others foresee rows worse without it.
+
+    Worse is by one standard error, and by .005 nats a row: a forest reads nearly every column, and is no small network.
+
+    >>> near, far = np.linspace(-1.0, 0.0, 50), np.linspace(-2.0, 0.0, 50)
+    >>> sorted(weights_of({"plain": near, "forest": near})), sorted(weights_of({"plain": far, "forest": near}))
+    (['plain'], ['forest', 'plain'])
+    """
+    weights, others = stacked(nats), {form: one for form, one in nats.items() if form != FOREST}
+    if not others or len(others) == len(nats):
+        return weights
+    without = stacked(others)
+    lead = mixed(nats, weights) - mixed(others, without)
+    return weights if lead.mean() >= WORTH_OF_FOREST and is_behind(-lead) else without
 
 
 def _together(

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -104,6 +105,10 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         return scores_of_labels(foreseen, np.asarray(y, np.int64))
+
+    def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        logs = np.pad(x[:, self._columns.num_columns :], ((0, 0), (1, 0)))  # of classes beside the first
+        return np.eye(foreseen.shape[1])[np.asarray(y, np.int64)] - foreseen, softmax(logs, axis=1) - foreseen
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return self._is_tempered()

@@ -12,6 +12,7 @@ from bayesprune.core.types import Array
 from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.sklearn.bends import NONE, Bends, fit_bends
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds
+from bayesprune.sklearn.trees import Trees
 
 FAR = 3.0  # deviations from which on a number counts less and less; what is nearer stays: to bend it cost .04 to .08 nats
 LEAST_SPREAD = 0.1  # of a step: one that hardly any row takes is not blown up to unit size
@@ -27,7 +28,7 @@ class Columns(NamedTuple):
     ``at``, ``owner``: of each step its place, in the column's units, and its column. ``steps``: their scaling.
     ``turn``: (columns, components), from standardised columns to components of unit size; ``components``: their scaling.
     ``outnumber``: whether there are as many columns as rows, or more; ``alone``: components are read in place of the columns.
-    ``bends``: of columns that reach far, a second input each.
+    ``bends``: of columns that reach far, a second input each. ``trees``: a forest, what it says being inputs, too.
     """
 
     scaling: Scaling
@@ -40,6 +41,7 @@ class Columns(NamedTuple):
     outnumber: bool = False
     alone: bool = False
     bends: Bends = NONE
+    trees: Trees | None = None
 
     @property
     def num_columns(self) -> int:
@@ -49,18 +51,21 @@ class Columns(NamedTuple):
     @property
     def num_inputs(self) -> int:
         """What the network reads of a row."""
-        return (0 if self.alone else len(self.turn)) + len(self.bends.owner) + len(self.owner) + self.turn.shape[1]
+        beside = 0 if self.trees is None else self.trees.num_outputs
+        return (0 if self.alone else len(self.turn)) + len(self.bends.owner) + len(self.owner) + self.turn.shape[1] + beside
 
     @property
     def silent(self) -> Bool[np.ndarray, " inputs"]:
         """Inputs that are zero in every row: constant columns, and what the form leaves out."""
         first = [] if self.alone else [np.isinf(np.ravel(self.scaling.scale)), np.zeros(len(self.bends.owner), bool)]
-        return np.concatenate([*first, *(np.isinf(np.ravel(part.scale)) for part in (self.steps, self.components))])
+        scalings = [self.steps, self.components] + ([] if self.trees is None else [self.trees.scaling])
+        return np.concatenate([*first, *(np.isinf(np.ravel(part.scale)) for part in scalings)])
 
     def of_column(self, values: Shaped[np.ndarray, " inputs"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
         """One value for each of the table's columns, joined from those of all that the network reads of it.
 
-        A component is read of every column that is not constant. Inputs that are silent count for nothing.
+        A component is read of every column that is not constant, a forest of those that it cuts: importances, which are joined
+        as logarithms, by what the cuts gain. Inputs that are silent count for nothing.
         """
         nothing = -np.inf if join is np.logaddexp else np.zeros((), values.dtype)
         values = np.where(self.silent, nothing, values).astype(values.dtype)
@@ -69,19 +74,26 @@ class Columns(NamedTuple):
         owner = np.concatenate([self.bends.owner, self.owner])
         join.at(joined, owner, values[columns : columns + len(owner)])
         varies = ~np.isinf(np.ravel(self.scaling.scale))
-        for value in values[columns + len(owner) :]:
+        components = columns + len(owner) + self.turn.shape[1]
+        for value in values[columns + len(owner) : components]:
             joined[varies] = join(joined[varies], value)
+        shares = np.zeros(0) if self.trees is None else self.trees.shares
+        cut = np.flatnonzero(shares)
+        for value in values[components:]:
+            joined[cut] = join(joined[cut], value + np.log(shares[cut]) if join is np.logaddexp else value)
         return joined
 
-    def only(self, steps: bool, components: bool, clipped: bool) -> "Columns":
+    def only(self, steps: bool, components: bool, clipped: bool, trees: bool = False) -> "Columns":
         """The map of one form: the columns alone, or all inputs, those that the form does not use being zero.
 
-        A network of the columns alone takes at most half of the time of a step. All other forms have equally many inputs, and
-        so share one compiled program. Where columns outnumber rows, components replace them: of 1,100 bits in 165 rows each
-        says next to nothing, and a prior for so many inputs would leave the components out with them.
+        A network of the columns alone, or of them and a forest, takes at most half of the time of a step. The other forms have
+        equally many inputs, and so share one compiled program. Where columns outnumber rows, components replace them: of 1,100
+        bits in 165 rows each says next to nothing, and a prior for so many inputs would leave the components out with them.
         """
+        if not trees and self.trees is not None:
+            return self._replace(trees=None).only(steps, components, clipped)
         none = Scaling(np.zeros(0), np.zeros(0))
-        if components and self.outnumber and self.turn.shape[1]:
+        if (components or trees) and self.outnumber and self.turn.shape[1]:
             return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True)
         if not (steps or components):
             return self._replace(
@@ -97,12 +109,14 @@ class Columns(NamedTuple):
         return self._replace(at=cuts.at, owner=cuts.column, steps=_spread(x, cuts.at, cuts.column))
 
     def apply(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Shaped[Array, "rows inputs"]:
-        """What the network reads of such rows, float32: z, then bends, steps and components.
+        """What the network reads of such rows, float32: z, then bends, steps, components and what a forest says.
 
         z is the standardised column, left out where components stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
         / 3)) where |z| > 3: nothing is beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components
-        are drawn in as z is. ``xp``: NumPy, or `jax.numpy` for arrays of JAX, which stay in their own precision.
+        are drawn in as z is. ``xp``: NumPy, or `jax.numpy` for arrays of JAX, which stay in their own precision. Rows that a
+        forest was grown on have what trees that had not seen them say as further columns, see `with_unseen`.
         """
+        x, unseen = x[:, : self.num_columns], x[:, self.num_columns :]
         z = _scaled(x, self.scaling, xp)
         parts = [] if self.alone else [_drawn_in(z, xp) if self.clipped else z]
         parts += [bent.astype(z.dtype) for bent in self.bends.apply(x, xp)]
@@ -111,6 +125,8 @@ class Columns(NamedTuple):
         if self.turn.shape[1]:
             whole = _standardised(x, self.scaling) if xp is np else z
             parts.append(_drawn_in(_scaled(whole @ xp.asarray(self.turn, whole.dtype), self.components, xp), xp))
+        if self.trees is not None:
+            parts.append(_scaled(unseen if unseen.shape[1] else self.trees.says(x, xp), self.trees.scaling, xp))
         return xp.concatenate(parts, axis=1)
 
 
@@ -172,14 +188,18 @@ def joined_columns(of: list[Columns], read: list[Bool[np.ndarray, " _"]]) -> Joi
 
 def _is_same(one: Columns, other: Columns) -> bool:
     """Whether two maps give the same inputs."""
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(a, b) for a, b in pairs)
+    parts, others = jax.tree.leaves(one), jax.tree.leaves(other)
+    return len(parts) == len(others) and all(a is b or np.array_equal(a, b) for a, b in zip(parts, others, strict=True))
 
 
 def fit_columns(
-    x: Shaped[np.ndarray, "rows columns"], clipped: bool = False, cuts: Thresholds | None = None, components: bool = False
+    x: Shaped[np.ndarray, "rows columns"],
+    clipped: bool = False,
+    cuts: Thresholds | None = None,
+    components: bool = False,
+    trees: Trees | None = None,
 ) -> Columns:
-    """The map for these training rows, with steps at the thresholds, and components. Errors as of `fit_scaling`.
+    """The map for these training rows, with steps at thresholds, components, and a forest. Errors as of `fit_scaling`.
 
     >>> cuts = Thresholds(np.array([0]), np.array([1.5]), np.zeros((0, 1)))
     >>> columns = fit_columns(np.array([[0.0], [1.0], [2.0], [3.0]]), cuts=cuts)
@@ -198,7 +218,7 @@ def fit_columns(
     unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))
     outnumber = x.shape[1] >= len(x)
     bends = NONE if outnumber else fit_bends(x)
-    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, outnumber, bends=bends)
+    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, outnumber, bends=bends, trees=trees)
 
 
 def of_rows(
@@ -208,8 +228,10 @@ def of_rows(
 
     Components of so few rows follow each of them: they would be of unit size for those held out, and are not for new ones.
     """
+    x = x[:, : columns.num_columns]
     if columns.alone:
-        return fit_columns(x[rows], components=True).only(steps=False, components=True, clipped=columns.clipped)
+        read = fit_columns(x[rows], components=True).only(steps=False, components=True, clipped=columns.clipped)
+        return read._replace(trees=columns.trees)
     return columns if found is None else columns.stepped(found.by(rows), x[rows])
 
 

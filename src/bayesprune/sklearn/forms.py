@@ -17,21 +17,23 @@ FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 class Form:
     """``linear``: no hidden layer. ``wide``: a linear path beside the net, and far numbers drawn in. ``steps``: the net also
     reads on which side of thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components,
-    each of unit size, and where columns outnumber rows nothing else."""
+    each of unit size, and where columns outnumber rows nothing else; ``trees``: what a random forest says of a row."""
 
     wide: bool = False
     steps: bool = False
     components: bool = False
     linear: bool = False
+    trees: bool = False
 
 
-LINEAR, THRESHOLDS = "linear", "steps"
+LINEAR, THRESHOLDS, FOREST = "linear", "steps", "forest"
 FORMS = {
     "plain": Form(),
     LINEAR: Form(linear=True),
     "wide": Form(wide=True),
     THRESHOLDS: Form(wide=True, steps=True),
     "components": Form(wide=True, components=True),
+    FOREST: Form(trees=True),
 }
 
 
@@ -42,7 +44,7 @@ class Preset:
     how often, other rows each time."""
 
     num_steps: int = 5000
-    forms: tuple[str, ...] = ("plain", LINEAR, THRESHOLDS, "components")
+    forms: tuple[str, ...] = ("plain", LINEAR, THRESHOLDS, "components", FOREST)
     held_out: float = 0.2
     folds: int = 1
     grows: bool = True
@@ -102,11 +104,11 @@ def read_choice(
         if "components" in forms and not is_collinear(x):
             forms = tuple(name for name in forms if name != "components")
         elif "components" in forms and x.shape[1] >= len(x):
-            forms = ("components", "plain", THRESHOLDS)
+            forms = ("components", "plain", THRESHOLDS, FOREST)
     if not hidden and forms not in (("plain",), (LINEAR,)):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
     if few and is_auto(form):  # thresholds were not chosen on one of thirteen such tables, and take half of the time
-        forms = tuple(name for name in forms if name != THRESHOLDS)
+        forms = tuple(name for name in forms if name not in (THRESHOLDS, FOREST))
     return FormChoice(forms, folds if share else 0, share)
 
 
@@ -124,6 +126,15 @@ def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:
     """
     forms = choice.forms if num_thresholds else tuple(name for name in choice.forms if name != THRESHOLDS)
     return replace(choice, forms=forms or choice.forms)
+
+
+def of_networks(choice: FormChoice) -> FormChoice:
+    """The choice where one network is asked for: without a forest, unless that is what is asked for.
+
+    >>> of_networks(FormChoice(("plain", "forest"), 1, 0.2)).forms, of_networks(FormChoice(("forest",), 0, 0.0)).forms
+    (('plain',), ('forest',))
+    """
+    return replace(choice, forms=tuple(name for name in choice.forms if name != FOREST) or choice.forms)
 
 
 def _share(held_out: object) -> float:

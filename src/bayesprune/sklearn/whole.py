@@ -12,6 +12,7 @@ from jaxtyping import Float, Float64
 from sklearn.utils.validation import check_is_fitted
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.compiling import quickly
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.data.scaling import Scaling
 from bayesprune.deploy.compact import Compact, compact
@@ -132,7 +133,7 @@ def whole(recipe: network.NetworkRecipe, columns: Columns | JointColumns, units:
 
 def check_single(columns: Columns | JointColumns, x: Float64[np.ndarray, "rows columns"], names: Sequence[str]) -> None:
     """Refuse a table whose columns single precision cannot tell: `ValueError` names the worst."""
-    read = np.asarray(Ends(columns, Scaling(0.0, 1.0)).inputs(jnp.asarray(x, jnp.float32)))
+    read = np.asarray(jax.jit(Ends(columns, Scaling(0.0, 1.0)).inputs, compiler_options=quickly())(jnp.asarray(x, jnp.float32)))
     off = columns.of_column(np.abs(read - columns.apply(x)).max(axis=0), np.maximum)
     if not off.max() <= TOLERANCE:  # what is no number neither
         worst = int(np.argmax(off))

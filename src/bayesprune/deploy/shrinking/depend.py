@@ -1,17 +1,20 @@
 """What depends on what, entry by entry: forward from the rows and the random weights, backward from the outputs.
 
 Each operation has a linear stand-in with factors of zero and one that are one where an entry of a result depends on an entry
-of an operand. Run forward on indicators it says which results are unknown, transposed it says which operands are needed.
+of an operand. Run forward on indicators it says which results are unknown, transposed it says which operands are needed. Of
+operations that move entries, or take them one by one, it is where each comes from, by NumPy: JAX would compile every shape.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.deploy import reader
 from bayesprune.deploy.program.evaluate import evaluate, floating
 from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, Program
 from bayesprune.deploy.program.run import step
@@ -19,6 +22,16 @@ from bayesprune.deploy.program.run import step
 Indicators = dict[int, np.ndarray]
 SUM = {"reduce_max": "reduce_sum", "reduce_min": "reduce_sum", "reduce_prod": "reduce_sum"}
 SUM |= {"window_max": "window_sum", "window_min": "window_sum"}
+MOVING = frozenset(["reshape", "transpose", "broadcast", "slice", "take", "reverse", "concatenate", "pad"])
+NOWHERE = -1
+
+
+class Standin(NamedTuple):
+    """The stand-in of one operand: ``forward``, of the operand's entries to the result's, and ``back``; booleans."""
+
+    operand: int
+    forward: Callable[[np.ndarray], np.ndarray]
+    back: Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -59,8 +72,8 @@ def _results(op: Op, program: Program, known: KnownArrays) -> list[tuple[np.ndar
     if op.name == OPAQUE:
         return [(np.ones(shape, bool), np.ones(shape, np.float32)) for shape in shapes]
     pattern = np.zeros(shapes[0], bool)
-    for function, operand in _standins(op, program, known):
-        pattern |= np.asarray(function(_indicator(known.unknown[operand]))) > 0
+    for one in _standins(op, program, known):
+        pattern |= one.forward(known.unknown[one.operand])
     if pattern.all():
         return [(pattern, np.ones(shapes[0], np.float32))]
     values = [known.values[i] for i in op.inputs]
@@ -85,7 +98,7 @@ def backward(program: Program, known: KnownArrays) -> Indicators:
             for number in op.inputs:
                 needed[number][...] = True
             continue
-        after = _indicator(needed[op.outputs[0]])
+        after = needed[op.outputs[0]]
         for number, back in _transposed(op, program, known, after):
             needed[number] |= back
     return needed
@@ -96,34 +109,65 @@ def pads(op: Op) -> bool:
     return op.name == "conv" and any(map(any, op.attributes["sides"]))
 
 
-def _transposed(op: Op, program: Program, known: KnownArrays, after: jax.Array) -> list[tuple[int, np.ndarray]]:
+def _transposed(op: Op, program: Program, known: KnownArrays, after: np.ndarray) -> list[tuple[int, np.ndarray]]:
     found = []
-    for function, number in _standins(op, program, known):
-        if known.unknown[number].any():
-            found.append((number, np.asarray(_back(function, program.shapes[number], after) & known.unknown[number])))
+    for one in _standins(op, program, known):
+        if known.unknown[one.operand].any():
+            found.append((one.operand, one.back(after) & known.unknown[one.operand]))
     if op.name in PRODUCTS:
         for position, (number, other) in enumerate((op.inputs, op.inputs[::-1])):
             constant = ~known.unknown[number] & (known.values[number] != 0)
             factor = known.nonzero(other) if pads(op) else known.unknown[other]
             if constant.any() and factor.any():
                 function = _factor(op, program, position, factor)
-                found.append((number, np.asarray(_back(function, program.shapes[number], after) & constant)))
+                found.append((number, _linear(program, number, function).back(after) & constant))
     return found
 
 
-def _back(function: Callable[[Any], Any], shape: tuple[int, ...], after: jax.Array) -> np.ndarray:
-    (back,) = jax.linear_transpose(function, jax.ShapeDtypeStruct(shape, jnp.float32))(after)
-    return np.asarray(np.asarray(back) > 0)
-
-
-def _standins(op: Op, program: Program, known: KnownArrays) -> list[tuple[Callable[[Any], Any], int]]:
-    """For each operand: a linear function of its indicators."""
+def _standins(op: Op, program: Program, known: KnownArrays) -> list[Standin]:
+    """One for each operand."""
     if op.name in PRODUCTS:
         sides = enumerate((op.inputs, op.inputs[::-1]))
-        return [(_factor(op, program, position, known.nonzero(other)), number) for position, (number, other) in sides]
-    if op.name == "lookup":
-        return _lookup(op, program, known)
-    return [(_operand(op, program, position), number) for position, number in enumerate(op.inputs)]
+        functions = [(_factor(op, program, position, known.nonzero(other)), number) for position, (number, other) in sides]
+    elif op.name == "lookup":
+        functions = _lookup(op, program, known)
+    elif op.name in ELEMENTWISE or op.name in MOVING:
+        return [_moved(op, program, position) for position in range(len(op.inputs))]
+    else:
+        summed = op._replace(name=SUM.get(op.name, op.name))
+        functions = [(lambda u: step(summed, 1, [u])[0], number) for number in op.inputs]
+    return [_linear(program, number, function) for function, number in functions]
+
+
+def _linear(program: Program, number: int, function: Callable[[Any], Any]) -> Standin:
+    """By a linear function of an operand's indicators, in JAX."""
+    shape = jax.ShapeDtypeStruct(program.shapes[number], jnp.float32)
+
+    def back(after: np.ndarray) -> np.ndarray:
+        (found,) = jax.linear_transpose(function, shape)(_indicator(after))
+        return np.asarray(np.asarray(found) > 0)
+
+    return Standin(number, lambda u: np.asarray(np.asarray(function(_indicator(u))) > 0), back)
+
+
+def _moved(op: Op, program: Program, position: int) -> Standin:
+    """By the places of the operand's entries, which are moved in their stead; those of others are nowhere."""
+    number, shape = op.inputs[position], program.shapes[op.outputs[0]]
+    size = math.prod(program.shapes[number])
+    own = np.arange(size).reshape(program.shapes[number])
+    if op.name in ELEMENTWISE or (op.name == "pad" and position == 1):  # a number that is put around
+        source = np.broadcast_to(own, shape)
+    else:
+        arrays = [np.full(program.shapes[i], NOWHERE) for i in op.inputs]
+        source = reader.step(op.name, op.attributes, 1, *arrays[:position], own, *arrays[position + 1 :])
+
+    def back(after: np.ndarray) -> np.ndarray:
+        found = np.zeros(size, bool)
+        places = source[after]
+        found[places[places != NOWHERE]] = True
+        return found.reshape(own.shape)
+
+    return Standin(number, lambda u: np.append(np.ravel(u), False)[source], back)
 
 
 def _factor(op: Op, program: Program, position: int, pattern: np.ndarray) -> Callable[[Any], Any]:
@@ -144,19 +188,6 @@ def _lookup(op: Op, program: Program, known: KnownArrays) -> list[tuple[Callable
     filled = _indicator(np.asarray(known.nonzero(table).any(axis=0)))
     number = lambda u: jnp.broadcast_to(u.reshape(u.shape[:-1] + (1,) * filled.ndim) * filled, shape)  # noqa: E731
     return [(lambda u: jnp.broadcast_to(u.sum(0), shape), table), (number, index)]
-
-
-def _operand(op: Op, program: Program, position: int) -> Callable[[Any], Any]:
-    shape = program.shapes[op.outputs[0]]
-    if op.name in ELEMENTWISE:
-        return lambda u: jnp.broadcast_to(u, shape)
-    if op.name in ("concatenate", "pad"):
-        zeros = [jnp.zeros(program.shapes[i], jnp.float32) for i in op.inputs]
-        if op.name == "pad" and position == 1:  # a number
-            return lambda u: jnp.broadcast_to(u, shape)
-        return lambda u: step(op, 1, [*zeros[:position], u, *zeros[position + 1 :]])[0]
-    summed = op._replace(name=SUM.get(op.name, op.name))
-    return lambda u: step(summed, 1, [u])[0]
 
 
 def _indicator(pattern: np.ndarray) -> jax.Array:

@@ -1,0 +1,180 @@
+"""A forest among a network's inputs: what it says, whom it has seen, and where it is taken."""
+
+import pickle
+
+import jax
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import bayesprune as bp
+from bayesprune.deploy import reader
+from bayesprune.sklearn import choosing, saving, trees, whole
+from bayesprune.sklearn.columns import fit_columns, of_rows
+
+SETTINGS = {"hidden": (4,), "num_steps": 100, "num_samples": 10, "random_state": 0}
+
+
+def cells(rows: int = 240, seed: int = 0, side: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of a grid, each with a number of its own that none beside it tells; a column of noise, and a constant one."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.integers(0, side, (rows, 2)), rng.standard_normal(rows), np.full(rows, 2.5)])
+    own = np.random.default_rng(99).standard_normal((side, side))
+    return x, own[x[:, 0].astype(int), x[:, 1].astype(int)] + 0.1 * rng.standard_normal(rows)
+
+
+def sklearns(kind: type, x: np.ndarray, y: np.ndarray) -> object:
+    """The same forest, as scikit-learn walks it."""
+    how = {"max_depth": trees.DEPTH, "max_leaf_nodes": trees.LEAVES, "min_samples_leaf": trees.LEAST_ROWS}
+    return kind(trees.NUMBER, max_features=trees.SHARE, random_state=np.random.RandomState(3), **how).fit(x, y)
+
+
+@pytest.mark.parametrize("targets", ["one", "two", "labels"])
+def test_it_says_what_scikit_learns_forest_says(targets: str) -> None:
+    """At rows between the trained ones, and at thresholds themselves, in double and, folded for small runtimes, in single."""
+    x, y = cells()
+    y = {"one": y, "two": np.column_stack([y, -3.0 * y + x[:, 0]]), "labels": np.digitize(y, [-0.5, 0.5])}[targets]
+    found, unseen = trees.grow(3, x, y, labels=targets == "labels")
+    inner = found.below != np.arange(len(found.below))
+    new = np.concatenate([cells(seed=1)[0], np.tile(x[:1], (50, 1))])
+    new[-50:, 2] = found.at[inner & (found.column == 2)][:50]
+    if targets == "labels":
+        wanted = np.log(sklearns(RandomForestClassifier, x, y).predict_proba(new) + 0.02)
+        wanted = wanted[:, 1:] - wanted[:, :1]
+    else:
+        wanted = sklearns(RandomForestRegressor, x, y).predict(new).reshape((len(new), -1))
+    np.testing.assert_allclose(found.says(new), wanted, atol=1e-9)
+    folded = jax.jit(lambda rows: found.says(rows, jax.numpy))(np.asarray(new, np.float32))
+    np.testing.assert_allclose(folded, wanted, atol=2e-5)
+    assert unseen.shape == (len(x), wanted.shape[1]) and found.num_outputs == wanted.shape[1]
+    assert found.says(new[:0]).shape == (0, wanted.shape[1])
+
+
+def test_trees_that_had_not_seen_a_row_know_nothing_of_noise() -> None:
+    """Of targets that nothing tells the whole forest follows its rows; those that a row is trained on must not."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((400, 3)), rng.standard_normal(400)
+    found, unseen = trees.grow(0, x, y, labels=False)
+    assert np.corrcoef(found.says(x)[:, 0], y)[0, 1] > 0.8
+    assert abs(np.corrcoef(unseen[:, 0], y)[0, 1]) < 4.0 / np.sqrt(len(y))  # four standard errors
+
+
+def test_rows_with_missing_targets_are_foreseen_and_not_grown_on() -> None:
+    x, y = cells()
+    y = np.column_stack([y, 2.0 * y])
+    y[::3, 1] = np.nan
+    whole_rows = ~np.isnan(y[:, 1])
+    _, unseen = trees.grow_whole(0, x, y)
+    alone, seen = trees.grow(0, x[whole_rows], y[whole_rows], labels=False)
+    np.testing.assert_array_equal(unseen[whole_rows], seen)
+    np.testing.assert_array_equal(unseen[~whole_rows], alone.says(x[~whole_rows]))
+    assert trees.grow_whole(0, x[:30], np.where(np.arange(30)[:, None] < 25, np.nan, 1.0)) is None
+    assert trees.grow_whole(0, x, np.tile(y[:, :1], 21)) is None and trees.grow_whole(0, x, np.arange(len(x)) % 21) is None
+
+
+def test_a_network_reads_it_beside_the_columns() -> None:
+    """Rows to fit bring what unseen trees say; others ask the forest. Of the forms that do not read it nothing is changed."""
+    x, y = cells()
+    grown = trees.grow(0, x, y, labels=False)
+    columns = fit_columns(x, trees=grown.trees)
+    extended = np.concatenate([x, grown.unseen], axis=1)
+    read = columns.only(steps=False, components=False, clipped=False, trees=True)
+    scaling = grown.trees.scaling
+    assert read.num_inputs == 5 and read.num_columns == 4 and read.silent.tolist() == [False, False, False, True, False]
+    for rows, said in ((x, grown.trees.says(x)), (extended, grown.unseen)):
+        np.testing.assert_allclose(read.apply(rows)[:, 4:], (said - scaling.loc) / scaling.scale, atol=1e-5)
+        np.testing.assert_array_equal(read.apply(rows)[:, :4], fit_columns(x).apply(x))
+    plain = columns.only(steps=False, components=False, clipped=False)
+    assert plain.trees is None
+    np.testing.assert_array_equal(plain.apply(extended), fit_columns(x).apply(x))
+    assert of_rows(read, extended, np.arange(100), None) is read
+    # Used is what it cuts; importances, joined as logarithms, are shared out by what cuts gain.
+    values = np.array([0, 0, 0, 0, 1])
+    assert read.of_column(values.astype(bool), np.logical_or).tolist() == [True, True, True, False]
+    with np.errstate(divide="ignore"):
+        logs = read.of_column(np.log(values.astype(float)), np.logaddexp)
+    np.testing.assert_allclose(np.exp(logs), grown.trees.shares)
+    assert grown.trees.shares[:2].min() > grown.trees.shares[2] > grown.trees.shares[3] == 0.0
+    # A forest that says the same of all rows is silent.
+    flat = trees.grow(0, x, np.zeros(len(x)), labels=False)
+    assert not flat.trees.shares.any() and np.isinf(flat.trees.scaling.scale).all()
+    assert not fit_columns(x, trees=flat.trees).apply(x)[:, -1].any()
+
+
+def test_it_is_taken_where_the_others_are_behind_without_it() -> None:
+    """By a standard error and .005 nats a row; nor where it is all there is to choose."""
+    rng = np.random.default_rng(0)
+    base = rng.standard_normal(200)
+    for lead, taken in ((0.001, False), (0.1, True)):
+        assert ("forest" in choosing.weights_of({"plain": base, "forest": base + lead})) == taken
+    noisy = base + 0.1 + 5.0 * rng.standard_normal(200)
+    assert "forest" not in choosing.weights_of({"plain": np.maximum(base, noisy) + 0.5, "forest": noisy})
+    assert choosing.weights_of({"forest": base}) == {"forest": 1.0}
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_it_is_not_tried_where_it_says_nothing_more(labels: bool) -> None:
+    """The slope of squared errors towards what it says: of what was missed, of its opposite, and of the same for all rows."""
+    x = cells()[0]
+    known = np.sign(x[:, 0] - 2.5)
+    for said, tried in ((known, True), (-known, False), (0.0 * known, False)):
+        target = (known > 0).astype(int) if labels else known
+        held = np.arange(len(x))[::2]
+        model = bp.BayesianSparseClassifier() if labels else bp.BayesianSparseRegressor()
+        model._columns = fit_columns(x)
+        foreseen = np.full((len(held), 2), 0.5) if labels else np.zeros((len(held), 1, 2))
+        judged = choosing.Judged(np.zeros(len(held)), foreseen)
+        model._predicting_by = lambda member, model=model: model
+        rows = np.concatenate([x, said[:, None]], axis=1)
+        fitted = choosing.Trials(model, rows, target, [(np.arange(len(x))[1::2], held)], print, 0)
+        assert not fitted.ruled_out("forest")  # nothing is fitted that it could be compared with
+        fitted.judged["plain"], fitted.members["plain"] = [judged], [None]
+        assert fitted.ruled_out("forest") == (not tried)
+
+
+@pytest.mark.parametrize("kind", [bp.BayesianSparseRegressor, bp.BayesianSparseClassifier])
+def test_an_estimator_that_reads_one(kind: type, tmp_path) -> None:
+    """It predicts new rows of cells, is pickled, explained, and is one compact network, whose file NumPy alone reads."""
+    x, y = cells()
+    new, wanted = cells(seed=1)
+    if kind is bp.BayesianSparseClassifier:
+        y, wanted = y > 0, wanted > 0
+    model = kind(**SETTINGS | {"num_steps": 400}, form="forest").fit(x, y)
+    assert model.score(new, wanted) > 0.8 and model.weights_ == {"forest": 1.0}
+    predict = model.predict if kind is bp.BayesianSparseRegressor else model.predict_proba
+    np.testing.assert_array_equal(getattr(pickle.loads(pickle.dumps(model)), predict.__name__)(new), predict(new))
+    assert model.used_features_.tolist()[3] is False and model.feature_importances_[3] == 0.0
+    reasons = model.explain(new[:2])
+    total = np.asarray(predict(new[:2])) - reasons.base
+    np.testing.assert_allclose(reasons.values.sum(axis=1), total, rtol=1e-4, atol=1e-5)
+    read = whole.Ends(model._columns, bp.data.Scaling(0.0, 1.0)).inputs(jax.numpy.asarray(new, "float32"))
+    np.testing.assert_allclose(read, model.inputs_of(new), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_it_is_in_every_file(tmp_path) -> None:
+    x, y = cells()
+    model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 400}, form="forest").fit(x, y)
+    small = model.compact(keep="mean")
+    assert small.certify().holds
+    wanted = small.predict(x)
+    assert np.corrcoef(np.ravel(wanted), model.predict(x))[0, 1] > 0.999
+    small.save(tmp_path / "net.bayesprune")
+    np.testing.assert_allclose(reader.predict(*reader.load(tmp_path / "net.bayesprune"), x), wanted, rtol=1e-4, atol=1e-5)
+    small.save(tmp_path / "net.onnx")
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(tmp_path / "net.onnx"))
+    (found, *_) = session.run(None, {session.get_inputs()[0].name: x.astype(np.float32)})
+    np.testing.assert_allclose(np.ravel(found), np.ravel(wanted), rtol=1e-4, atol=1e-5)
+    saving.save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(saving.load(tmp_path / "model.skops").predict(x), model.predict(x))
+
+
+@pytest.mark.slow
+def test_auto_takes_it_of_cells_and_not_of_lines() -> None:
+    x, y = cells(700, side=12)
+    settings = {"hidden": (8,), "num_samples": 20, "random_state": 0}
+    model = bp.BayesianSparseRegressor(**settings).fit(x, y)
+    assert model.weights_["forest"] > 0.2 and model.score(*cells(700, seed=1, side=12)) > 0.5
+    assert "forest" not in bp.BayesianSparseRegressor(**settings).fit(x, x[:, 0] + 0.1 * y).weights_
+    one = bp.BayesianSparseRegressor(**settings, stacking=False).fit(x, y)
+    assert "forest" not in one.weights_  # one network is asked for
