@@ -132,6 +132,7 @@ def test_it_is_not_tried_where_it_says_nothing_more(labels: bool) -> None:
         assert fitted.ruled_out("forest") == (not tried)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", [bp.BayesianSparseRegressor, bp.BayesianSparseClassifier])
 def test_an_estimator_that_reads_one(kind: type, tmp_path) -> None:
     """It predicts new rows of cells, is pickled, explained, and is one compact network, whose file NumPy alone reads."""

@@ -46,7 +46,8 @@ class Trees(NamedTuple):
 
     def says(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Any:
         """The mean over trees of these rows, (rows, outputs); of classes log (p_k + .02) / (p_0 + .02) of all but the first."""
-        mean = self._walked(np.asarray(x, np.float32)) if xp is np else self._folded(x, xp)
+        with np.errstate(over="ignore"):  # of numbers beyond single precision, which are above every cut
+            mean = self._walked(np.asarray(x, np.float32)) if xp is np else self._folded(x, xp)
         return _logs(mean, xp) if self.labels else mean
 
     def _walked(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows targets"]:
