@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import bayesprune as bp
 from bayesprune.deploy import reader
-from bayesprune.sklearn import choosing, saving, trees, whole
+from bayesprune.sklearn import choosing, saving, stacking, trees, whole
 from bayesprune.sklearn.columns import fit_columns, of_rows
 
 SETTINGS = {"hidden": (4,), "num_steps": 100, "num_samples": 10, "random_state": 0}
@@ -106,10 +106,10 @@ def test_it_is_taken_where_the_others_are_behind_without_it() -> None:
     rng = np.random.default_rng(0)
     base = rng.standard_normal(200)
     for lead, taken in ((0.001, False), (0.1, True)):
-        assert ("forest" in choosing.weights_of({"plain": base, "forest": base + lead})) == taken
+        assert ("forest" in stacking.weights_of({"plain": base, "forest": base + lead})) == taken
     noisy = base + 0.1 + 5.0 * rng.standard_normal(200)
-    assert "forest" not in choosing.weights_of({"plain": np.maximum(base, noisy) + 0.5, "forest": noisy})
-    assert choosing.weights_of({"forest": base}) == {"forest": 1.0}
+    assert "forest" not in stacking.weights_of({"plain": np.maximum(base, noisy) + 0.5, "forest": noisy})
+    assert stacking.weights_of({"forest": base}) == {"forest": 1.0}
 
 
 @pytest.mark.parametrize("labels", [False, True])

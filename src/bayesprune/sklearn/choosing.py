@@ -12,13 +12,12 @@ from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
 from bayesprune.sklearn.forms import FOREST, LINEAR, FormChoice
 from bayesprune.sklearn.measures import WORST, is_behind
 from bayesprune.sklearn.mixture import Member
-from bayesprune.sklearn.stacking import mixed, stacked
+from bayesprune.sklearn.stacking import WORTH_OF_FOREST, mixed, stacked, weights_of
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 Learn = Callable[..., Any]  # of a form, rows, steps, and what follows them
 MOST_HELD_OUT = 0.25  # share of the rows without which fits may predict: of 90 to 140 rows, two thirds taught too little
 WORTH = 0.02  # nats a row that a larger net must be ahead by: 2 % of the probability of what came
-WORTH_OF_FOREST = 0.005  # that a mixture must be ahead by with a forest in it, which is many times a network's size
 
 
 class Judged(NamedTuple):
@@ -86,17 +85,19 @@ class Trials:
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def _forest_adds_nothing(self) -> bool:
-        """Whether squared errors do not fall, by a standard error, on the way from what is foreseen to what a forest says.
+        """Whether no step from what is foreseen towards what a forest says makes squared errors 1 % less, or by an error.
 
-        Their slope there is -2 E[(y - m)(f - m)]: m is what the forms so far foresee together, f what the forest says; of
-        classes, probabilities.
+        The best one makes them less by the squared correlation of y - m and f - m, where m is what the forms so far foresee
+        together, and f what the forest says; of classes, probabilities. One in a hundred is half as many nats.
         """
         judged = {form: of[0] for form, of in self.judged.items()}
         weights = stacked({form: one.nats for form, one in judged.items()})
         foreseen = np.sum([weight * judged[form].foreseen for form, weight in weights.items()], axis=0)
         held = self.folds[0][1]
         missed, ahead = self.fitted(next(iter(judged)))._beside_trees(self.x[held], self.y[held], foreseen)
-        return not is_behind(-(missed * ahead).sum(axis=1))
+        both = (missed * ahead).sum(axis=1)
+        least = 2.0 * WORTH_OF_FOREST * np.square(missed).sum() * np.square(ahead).sum()
+        return bool(np.square(both.sum()) < least) or not is_behind(-both)
 
     def cut(self, form: str, rung: int) -> "JudgedCut":
         """Another cut of a form's fits."""
@@ -158,23 +159,6 @@ def choose(
         for form, weight in weights.items()
     )
     return chosen, estimator._wrong(trials.targets(), foreseen)
-
-
-def weights_of(nats: dict[str, Float64[np.ndarray, " rows"]]) -> dict[str, float]:
-    """Weights as of `stacked`, of a network that reads a forest 0 unless the others foresee rows worse without it.
-
-    Worse is by one standard error, and by .005 nats a row: a forest reads nearly every column, and is no small network.
-
-    >>> near, far = np.linspace(-1.0, 0.0, 50), np.linspace(-2.0, 0.0, 50)
-    >>> sorted(weights_of({"plain": near, "forest": near})), sorted(weights_of({"plain": far, "forest": near}))
-    (['plain'], ['forest', 'plain'])
-    """
-    weights, others = stacked(nats), {form: one for form, one in nats.items() if form != FOREST}
-    if not others or len(others) == len(nats):
-        return weights
-    without = stacked(others)
-    lead = mixed(nats, weights) - mixed(others, without)
-    return weights if lead.mean() >= WORTH_OF_FOREST and is_behind(-lead) else without
 
 
 def _together(

@@ -67,7 +67,8 @@ class WithCompact:
         It reads the table's columns as they are, in single precision, where they are numbers without gaps, and else what
         ``numbers_of(X)`` gives. Standardising, steps, components and the trees of a forest are its first operations, taking y
         back to its units is its last one. A forest takes some hundred kB, and most of the time of a prediction: where small
-        is what counts, fit with ``stacking=False``, which goes without. Of a classifier it gives probabilities in the order of ``classes_``.
+        is what counts, fit with ``stacking=False``, which goes without. Of a classifier it gives probabilities in the order of
+        ``classes_``.
 
         Args:
             keep: "posterior": the weights' law, of a spike and slab, and of several forms, so many drawn networks; "mean": the
