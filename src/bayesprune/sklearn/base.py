@@ -25,7 +25,6 @@ from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import placed
 from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
-from bayesprune.sklearn.trees import grow_whole
 from bayesprune.sklearn.whole import WithCompact
 
 
@@ -114,12 +113,10 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             check_integer(self.batch_size, "batch_size")
         cuts = None if found is None else found.whole
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
+        choice, grown = forms.with_a_forest(choice, self._budget, self._seed, x, y)
         candidates = {name: forms.FORMS[name] for name in choice.forms}
-        components, trees = (any(getattr(form, what) for form in candidates.values()) for what in ("components", "trees"))
-        grown = grow_whole(self._seed, x, y) if trees else None
-        if grown is None:
-            choice = forms.of_networks(choice)
-        whole = fit_columns(x, cuts=cuts, components=components, trees=None if grown is None else grown.trees)
+        components, trees = any(form.components for form in candidates.values()), None if grown is None else grown.trees
+        whole = fit_columns(x, cuts=cuts, components=components, trees=trees)
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         self._background = x[reasons.background(len(x))]
         x = x if grown is None else np.concatenate([x, grown.unseen], axis=1)

@@ -229,7 +229,7 @@ def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
             if not done:
                 break
     if missing := tuple(form for form in forms[1:] if form not in ruled_out.union(done)):
-        budget.left_out["forms"] = missing
+        budget.left_out["forms"] = (*missing, *budget.left_out.get("forms", ()))
     return done
 
 

@@ -27,7 +27,7 @@ class Columns(NamedTuple):
     ``scaling``: of the table's columns, a constant one's scale infinite. ``clipped``: whether far numbers are drawn in.
     ``at``, ``owner``: of each step its place, in the column's units, and its column. ``steps``: their scaling.
     ``turn``: (columns, components), from standardised columns to components of unit size; ``components``: their scaling.
-    ``outnumber``: whether there are as many columns as rows, or more; ``alone``: components are read in place of the columns.
+    ``outnumber``: whether there are as many columns as rows, or more; ``alone``: the columns themselves are not read.
     ``bends``: of columns that reach far, a second input each. ``trees``: a forest, what it says being inputs, too.
     """
 
@@ -86,14 +86,20 @@ class Columns(NamedTuple):
     def only(self, steps: bool, components: bool, clipped: bool, trees: bool = False) -> "Columns":
         """The map of one form: the columns alone, or all inputs, those that the form does not use being zero.
 
-        A network of the columns alone, or of them and a forest, takes at most half of the time of a step. The other forms have
-        equally many inputs, and so share one compiled program. Where columns outnumber rows, components replace them: of 1,100
-        bits in 165 rows each says next to nothing, and a prior for so many inputs would leave the components out with them.
+        A network of the columns alone takes at most half of the time of a step. All other forms have equally many inputs, and
+        so share one compiled program. Where columns outnumber rows, components replace them: of 1,100 bits in 165 rows each
+        says next to nothing, and a prior for so many inputs would leave the components out with them.
+
+        ``trees``: what a forest says, and nothing else. Of rows that are alike in X, trees that had not seen one are the mean
+        of the others, which is the lower the higher its own target is: who reads X beside them learns the target from that.
         """
-        if not trees and self.trees is not None:
-            return self._replace(trees=None).only(steps, components, clipped)
         none = Scaling(np.zeros(0), np.zeros(0))
-        if (components or trees) and self.outnumber and self.turn.shape[1]:
+        if trees:
+            bare = self.only(steps=False, components=False, clipped=False)
+            return bare._replace(alone=True, bends=NONE, trees=self.trees)
+        if self.trees is not None:
+            return self._replace(trees=None).only(steps, components, clipped)
+        if components and self.outnumber and self.turn.shape[1]:
             return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True)
         if not (steps or components):
             return self._replace(
@@ -111,7 +117,7 @@ class Columns(NamedTuple):
     def apply(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Shaped[Array, "rows inputs"]:
         """What the network reads of such rows, float32: z, then bends, steps, components and what a forest says.
 
-        z is the standardised column, left out where components stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
+        z is the standardised column, left out where others stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
         / 3)) where |z| > 3: nothing is beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components
         are drawn in as z is. ``xp``: NumPy, or `jax.numpy` for arrays of JAX, which stay in their own precision. Rows that a
         forest was grown on have what trees that had not seen them say as further columns, see `with_unseen`.
@@ -229,9 +235,8 @@ def of_rows(
     Components of so few rows follow each of them: they would be of unit size for those held out, and are not for new ones.
     """
     x = x[:, : columns.num_columns]
-    if columns.alone:
-        read = fit_columns(x[rows], components=True).only(steps=False, components=True, clipped=columns.clipped)
-        return read._replace(trees=columns.trees)
+    if columns.alone and columns.trees is None:
+        return fit_columns(x[rows], components=True).only(steps=False, components=True, clipped=columns.clipped)
     return columns if found is None else columns.stepped(found.by(rows), x[rows])
 
 

@@ -6,10 +6,13 @@ import numpy as np
 
 from bayesprune.core.checks import got, unknown_name
 from bayesprune.sklearn.annealing import is_auto
+from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import is_collinear
 from bayesprune.sklearn.thresholds import growth
+from bayesprune.sklearn.trees import LEAST_WHOLE, MOST_OUTPUTS, Grown, grow_whole, seconds_to_grow
 
 LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
+MOST_OF_TIME = 0.2  # that is left, for a forest
 FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 
 
@@ -17,7 +20,7 @@ FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 class Form:
     """``linear``: no hidden layer. ``wide``: a linear path beside the net, and far numbers drawn in. ``steps``: the net also
     reads on which side of thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components,
-    each of unit size, and where columns outnumber rows nothing else; ``trees``: what a random forest says of a row."""
+    each of unit size, and where columns outnumber rows nothing else; ``trees``: what a random forest says, alone."""
 
     wide: bool = False
     steps: bool = False
@@ -33,7 +36,7 @@ FORMS = {
     "wide": Form(wide=True),
     THRESHOLDS: Form(wide=True, steps=True),
     "components": Form(wide=True, components=True),
-    FOREST: Form(trees=True),
+    FOREST: Form(linear=True, trees=True),
 }
 
 
@@ -135,6 +138,24 @@ def of_networks(choice: FormChoice) -> FormChoice:
     (('plain',), ('forest',))
     """
     return replace(choice, forms=tuple(name for name in choice.forms if name != FOREST) or choice.forms)
+
+
+def with_a_forest(
+    choice: FormChoice, budget: Budget, seed: int, x: np.ndarray, y: np.ndarray
+) -> tuple[FormChoice, Grown | None]:
+    """The choice, and the forest that one of its forms reads; without that form where none can be grown, or not in time."""
+    if FOREST not in choice.forms:
+        return choice, None
+    if len(choice.forms) > 1 and budget.limited and seconds_to_grow(seed, x, y) > MOST_OF_TIME * budget.left():
+        budget.left_out["forms"] = (FOREST,)
+        return of_networks(choice), None
+    grown = grow_whole(seed, x, y)
+    if grown is None and len(choice.forms) == 1:
+        raise ValueError(
+            f"form={FOREST!r} needs {LEAST_WHOLE} rows without gaps in y, and takes at most {MOST_OUTPUTS} classes or columns "
+            "of y: leave form= out."
+        )
+    return choice if grown is not None else of_networks(choice), grown
 
 
 def _share(held_out: object) -> float:

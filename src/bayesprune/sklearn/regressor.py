@@ -63,12 +63,13 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             and numbers drawn in from three deviations on; "steps", which also reads on which side of thresholds a number lies,
             those of a small random forest, the more of them the more rows; "components", which also reads the 24 largest
             principal components, each of unit size, and of as many columns as rows, or more, nothing else; "forest", which
-            reads what 64 random trees foresee, of the rows of the fit those that had not seen them. "auto" fits "plain",
-            "linear", "steps", "forest" and, of collinear columns, "components" to four fifths of the rows, and judges them by
-            their log density of the others. "steps" is not fitted where boosted trees, which cut at thresholds, are behind
-            "plain" on those rows by more than a standard error; nor "linear" where a ridge regression is behind; neither
-            "steps" nor "forest" of less than 160 rows. A forest reads nearly every column, and is far larger than a network:
-            it has a part only where rows are foreseen better with it, by a standard error and .005 nats a row. Where
+            reads what 64 random trees foresee and nothing else, of the rows of the fit what those foresee that had not seen
+            them, without hidden layers. "auto" fits "plain", "linear", "steps", "forest" and, of collinear columns,
+            "components" to four fifths of the rows, and judges them by their log density of the others. "steps" is not fitted
+            where boosted trees, which cut at thresholds, are behind "plain" on those rows by more than a standard error; nor
+            "linear" where a ridge regression is behind; neither "steps" nor "forest", unless ``held_out`` is given, of less
+            than 160 rows. A forest reads nearly every column, and is far larger than a network: it has a part only where rows
+            are foreseen better with it, by a standard error and .005 nats a row, of at most 20 classes or columns of y. Where
             ``num_steps`` is given, where there is no hidden layer, and of less than 40 rows, "auto" is "plain".
         presets: "default", 5,000 steps; "fast", 2,000 of the plain form alone; "best", 10,000, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.

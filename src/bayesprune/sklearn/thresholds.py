@@ -90,7 +90,7 @@ def fit_thresholds(
         max_features=SHARE,
         oob_score=not labels,
         random_state=rng,
-    ).fit(x, y)
+    ).fit(single(x), y)
     column, at, gain = (
         np.concatenate(parts) for parts in zip(*(_cuts(tree.tree_) for tree in forest.estimators_), strict=True)
     )
@@ -103,6 +103,12 @@ def fit_thresholds(
     found = sorted(found, key=lambda one: (-one[0], *one[1:]))[: int(MOST * more)]
     residuals = np.zeros((0, 1)) if labels else (y - forest.oob_prediction_).reshape((len(y), -1))
     return Thresholds(np.array([c for _, c, _ in found], np.int64), np.array([v for *_, v in found], np.float64), residuals)
+
+
+def single(x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows columns"]:
+    """Numbers as trees see them, in single precision; those beyond it are the largest that it has."""
+    most = np.finfo(np.float32).max
+    return np.clip(x, -most, most).astype(np.float32)
 
 
 def _cuts(tree: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,5 +1,6 @@
-"""A random forest as an input of a network: what its trees foresee of a row, on average."""
+"""A random forest as the input of a network: what its trees foresee of a row, on average."""
 
+import time
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Array
 from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.sklearn.thresholds import single
 
 NUMBER, SHARE, MOST_COLUMNS = 64, 0.5, 100  # trees, and columns among which each cut is found
 DEPTH, LEAVES, LEAST_ROWS = 14, 512, 2  # of a tree, its leaves, and the rows of each
@@ -46,8 +48,7 @@ class Trees(NamedTuple):
 
     def says(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Any:
         """The mean over trees of these rows, (rows, outputs); of classes log (p_k + .02) / (p_0 + .02) of all but the first."""
-        with np.errstate(over="ignore"):  # of numbers beyond single precision, which are above every cut
-            mean = self._walked(np.asarray(x, np.float32)) if xp is np else self._folded(x, xp)
+        mean = self._walked(single(np.asarray(x))) if xp is np else self._folded(x, xp)
         return _logs(mean, xp) if self.labels else mean
 
     def _walked(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows targets"]:
@@ -115,17 +116,7 @@ def grow(seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray,
 
     Source: Breiman (2001), section 3.1, for rows out of the bag; Wolpert (1992) for a model that reads what others foresee.
     """
-    kind = RandomForestClassifier if labels else RandomForestRegressor
-    forest = kind(
-        NUMBER,
-        max_depth=DEPTH,
-        max_leaf_nodes=LEAVES,
-        min_samples_leaf=LEAST_ROWS,
-        max_features=max(1, min(int(SHARE * x.shape[1]), MOST_COLUMNS)),
-        max_samples=min(len(x), MOST_ROWS),
-        oob_score=True,
-        random_state=np.random.RandomState(seed),
-    ).fit(x, y)
+    forest = _forest(NUMBER, seed, x, labels, oob_score=True).fit(single(x), y)
     trees = [tree.tree_ for tree in forest.estimators_]
     roots = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
     inner = np.concatenate([tree.children_left >= 0 for tree in trees])
@@ -142,6 +133,26 @@ def grow(seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray,
     scaling = scaling._replace(scale=np.where(is_constant(said), np.inf, scaling.scale))
     found = Trees(column, at, below, above, values, roots, labels, scaling, forest.feature_importances_)
     return Grown(found, said)
+
+
+def seconds_to_grow(seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"]) -> float:
+    """What a forest of these rows will take, by one of its trees; gaps as zeros."""
+    begun = time.perf_counter()
+    _forest(1, seed, x, labels=np.issubdtype(y.dtype, np.integer)).fit(single(x), np.nan_to_num(y))
+    return NUMBER * (time.perf_counter() - begun)
+
+
+def _forest(number: int, seed: int, x: np.ndarray, labels: bool, **how: Any) -> Any:
+    return (RandomForestClassifier if labels else RandomForestRegressor)(
+        number,
+        max_depth=DEPTH,
+        max_leaf_nodes=LEAVES,
+        min_samples_leaf=LEAST_ROWS,
+        max_features=max(1, min(int(SHARE * x.shape[1]), MOST_COLUMNS)),
+        max_samples=min(len(x), MOST_ROWS),
+        random_state=np.random.RandomState(seed),
+        **how,
+    )
 
 
 def grow_whole(seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"]) -> Grown | None:
