@@ -55,9 +55,9 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     like = OURS if cell.model == SMALL else cell.model
     with warnings.catch_warnings(), contextlib.ExitStack() as patched:
         warnings.simplefilter("ignore")
-        for module in (forms, thresholds) if cell.model == SMALL else ():
-            patched.enter_context(mock.patch.object(module, "growth", lambda rows: 1.0))
         if cell.model == SMALL:
+            for module in (forms, thresholds):
+                patched.enter_context(mock.patch.object(module, "growth", lambda rows: 1.0))
             preset = forms.PRESETS["default"]
             without = replace(preset, forms=tuple(form for form in preset.forms if form != forms.FOREST))
             patched.enter_context(mock.patch.dict(forms.PRESETS, default=without))

@@ -63,6 +63,16 @@ def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
     return Scaling(np.where(constant, values[0], values.mean(axis=0)), np.where(constant, 1.0, spread))
 
 
+def silencing(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
+    """As `fit_scaling`, but that a constant column's scale is infinite: whatever it is later, it becomes 0.
+
+    >>> silencing(np.array([[1.0, 0.3], [3.0, 0.3]])).apply(np.array([[3.0, 7.0]])).tolist()
+    [[1.0, 0.0]]
+    """
+    scaling = fit_scaling(values)
+    return scaling._replace(scale=np.where(is_constant(values), np.inf, scaling.scale))
+
+
 def standardise(train: Dataset, test: Dataset, targets: bool = False) -> tuple[Dataset, Dataset]:
     """Both parts of a table, with the inputs (and with ``targets`` the real targets too) in training-set units.
 

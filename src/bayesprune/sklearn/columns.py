@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 
 from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Array
-from bayesprune.data.scaling import Scaling, fit_scaling
+from bayesprune.data.scaling import Scaling, fit_scaling, silencing
 from bayesprune.sklearn.bends import NONE, Bends, fit_bends
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds
 from bayesprune.sklearn.trees import Trees
@@ -28,7 +28,7 @@ class Columns(NamedTuple):
     ``at``, ``owner``: of each step its place, in the column's units, and its column. ``steps``: their scaling.
     ``turn``: (columns, components), from standardised columns to components of unit size; ``components``: their scaling.
     ``outnumber``: whether there are as many columns as rows, or more; ``alone``: the columns themselves are not read.
-    ``bends``: of columns that reach far, a second input each. ``trees``: a forest, what it says being inputs, too.
+    ``bends``: of columns that reach far, a second input each. ``trees``: a forest, what it says being inputs.
     """
 
     scaling: Scaling
@@ -120,7 +120,7 @@ class Columns(NamedTuple):
         z is the standardised column, left out where others stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
         / 3)) where |z| > 3: nothing is beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components
         are drawn in as z is. ``xp``: NumPy, or `jax.numpy` for arrays of JAX, which stay in their own precision. Rows that a
-        forest was grown on have what trees that had not seen them say as further columns, see `with_unseen`.
+        forest was grown on have what trees that had not seen them say as further columns, see `trees.Grown`.
         """
         x, unseen = x[:, : self.num_columns], x[:, self.num_columns :]
         z = _scaled(x, self.scaling, xp)
@@ -216,9 +216,7 @@ def fit_columns(
     Numbers by what side of learned thresholds they lie on: Gorishniy, Rubachev & Babenko (2022), section 3.2, with steps for
     pieces. Components of unit size: what collinear columns differ in is small in each of them, and large in one of those.
     """
-    scaling = fit_scaling(x)
-    # A network has learned nothing of a constant column, and its weights there are as they were drawn: it is sent to zero.
-    scaling = scaling._replace(scale=np.where(is_constant(x), np.inf, scaling.scale))
+    scaling = silencing(x)  # of a constant column a network has learned nothing, and its weights there are as they were drawn
     at, owner = (np.zeros(0), np.zeros(0, np.int64)) if cuts is None else (cuts.at, cuts.column)
     turn = _turn(x, scaling) if components else np.zeros((x.shape[1], 0))
     unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))

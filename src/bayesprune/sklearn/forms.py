@@ -8,8 +8,8 @@ from bayesprune.core.checks import got, unknown_name
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import is_collinear
-from bayesprune.sklearn.thresholds import growth
-from bayesprune.sklearn.trees import LEAST_WHOLE, MOST_OUTPUTS, Grown, grow_whole, seconds_to_grow
+from bayesprune.sklearn.thresholds import LEAST_WHOLE, growth
+from bayesprune.sklearn.trees import MOST_OUTPUTS, Grown, grow_whole, seconds_to_grow
 
 LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
 MOST_OF_TIME = 0.2  # that is left, for a forest
@@ -143,7 +143,10 @@ def of_networks(choice: FormChoice) -> FormChoice:
 def with_a_forest(
     choice: FormChoice, budget: Budget, seed: int, x: np.ndarray, y: np.ndarray
 ) -> tuple[FormChoice, Grown | None]:
-    """The choice, and the forest that one of its forms reads; without that form where none can be grown, or not in time."""
+    """The choice, and the forest that one of its forms reads; without that form where none can be grown, or not in time.
+
+    Raises `ValueError` where none can be grown and no other form is asked for.
+    """
     if FOREST not in choice.forms:
         return choice, None
     if len(choice.forms) > 1 and budget.limited and seconds_to_grow(seed, x, y) > MOST_OF_TIME * budget.left():

@@ -8,16 +8,14 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64, Shaped
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Array
-from bayesprune.data.scaling import Scaling, fit_scaling
-from bayesprune.sklearn.thresholds import single
+from bayesprune.data.scaling import Scaling, silencing
+from bayesprune.sklearn.thresholds import LEAST_WHOLE, single
 
 NUMBER, SHARE, MOST_COLUMNS = 64, 0.5, 100  # trees, and columns among which each cut is found
 DEPTH, LEAVES, LEAST_ROWS = 14, 512, 2  # of a tree, its leaves, and the rows of each
 MOST_ROWS = 20_000  # that a tree is grown on
 RARE = 0.02  # that is added to each class's share: a class that no tree has seen is at -4 beside a sure one
-LEAST_WHOLE = 20  # rows in which every target is there
 MOST_OUTPUTS = 20  # classes, or numbers: each leaf holds as many
 BLOCK = 1 << 21  # rows times trees that are walked together
 
@@ -129,9 +127,7 @@ def grow(seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray,
     column = np.where(inner, np.concatenate([tree.feature for tree in trees]), 0)
     at = _float32_below(np.where(inner, np.concatenate([tree.threshold for tree in trees]), 0.0))
     said = _logs(forest.oob_decision_function_, np) if labels else forest.oob_prediction_.reshape((len(x), -1))
-    scaling = fit_scaling(said)
-    scaling = scaling._replace(scale=np.where(is_constant(said), np.inf, scaling.scale))
-    found = Trees(column, at, below, above, values, roots, labels, scaling, forest.feature_importances_)
+    found = Trees(column, at, below, above, values, roots, labels, silencing(said), forest.feature_importances_)
     return Grown(found, said)
 
 

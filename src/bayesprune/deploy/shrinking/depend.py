@@ -2,7 +2,7 @@
 
 Each operation has a linear stand-in with factors of zero and one that are one where an entry of a result depends on an entry
 of an operand. Run forward on indicators it says which results are unknown, transposed it says which operands are needed. Of
-operations that move entries, or take them one by one, it is where each comes from, by NumPy: JAX would compile every shape.
+operations that move entries, or take them one by one, it is by NumPy: JAX would compile every shape.
 """
 
 import math
@@ -131,7 +131,9 @@ def _standins(op: Op, program: Program, known: KnownArrays) -> list[Standin]:
         functions = [(_factor(op, program, position, known.nonzero(other)), number) for position, (number, other) in sides]
     elif op.name == "lookup":
         functions = _lookup(op, program, known)
-    elif op.name in ELEMENTWISE or op.name in MOVING:
+    elif op.name in ELEMENTWISE:
+        return [_spread(program, number, op.outputs[0]) for number in op.inputs]
+    elif op.name in MOVING:
         return [_moved(op, program, position) for position in range(len(op.inputs))]
     else:
         summed = op._replace(name=SUM.get(op.name, op.name))
@@ -150,16 +152,23 @@ def _linear(program: Program, number: int, function: Callable[[Any], Any]) -> St
     return Standin(number, lambda u: np.asarray(np.asarray(function(_indicator(u))) > 0), back)
 
 
+def _spread(program: Program, number: int, result: int) -> Standin:
+    """Of an operand that is broadcast: back, what any of the results is made of."""
+    own, shape = program.shapes[number], program.shapes[result]
+    new = len(shape) - len(own)
+    axes = (*range(new), *(new + axis for axis, size in enumerate(own) if size == 1))
+    return Standin(number, lambda u: np.broadcast_to(u, shape), lambda after: np.asarray(after.any(axis=axes)).reshape(own))
+
+
 def _moved(op: Op, program: Program, position: int) -> Standin:
     """By the places of the operand's entries, which are moved in their stead; those of others are nowhere."""
-    number, shape = op.inputs[position], program.shapes[op.outputs[0]]
+    number = op.inputs[position]
+    if op.name == "pad" and position == 1:  # a number that is put around
+        return _spread(program, number, op.outputs[0])
     size = math.prod(program.shapes[number])
     own = np.arange(size).reshape(program.shapes[number])
-    if op.name in ELEMENTWISE or (op.name == "pad" and position == 1):  # a number that is put around
-        source = np.broadcast_to(own, shape)
-    else:
-        arrays = [np.full(program.shapes[i], NOWHERE) for i in op.inputs]
-        source = reader.step(op.name, op.attributes, 1, *arrays[:position], own, *arrays[position + 1 :])
+    arrays = [np.full(program.shapes[i], NOWHERE) for i in op.inputs]
+    source = reader.step(op.name, op.attributes, 1, *arrays[:position], own, *arrays[position + 1 :])
 
     def back(after: np.ndarray) -> np.ndarray:
         found = np.zeros(size, bool)
