@@ -113,14 +113,15 @@ def _transposed(op: Op, program: Program, known: KnownArrays, after: np.ndarray)
     found = []
     for one in _standins(op, program, known):
         if known.unknown[one.operand].any():
-            found.append((one.operand, one.back(after) & known.unknown[one.operand]))
+            # `&` of arrays without axes is a number, no array.
+            found.append((one.operand, np.asarray(one.back(after) & known.unknown[one.operand])))
     if op.name in PRODUCTS:
         for position, (number, other) in enumerate((op.inputs, op.inputs[::-1])):
             constant = ~known.unknown[number] & (known.values[number] != 0)
             factor = known.nonzero(other) if pads(op) else known.unknown[other]
             if constant.any() and factor.any():
                 function = _factor(op, program, position, factor)
-                found.append((number, _linear(program, number, function).back(after) & constant))
+                found.append((number, np.asarray(_linear(program, number, function).back(after) & constant)))
     return found
 
 
