@@ -1,6 +1,7 @@
 """A random forest as the input of a network: what its trees foresee of a row, on average."""
 
 import time
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -68,28 +69,36 @@ class Trees(NamedTuple):
     def _folded(self, x: Any, xp: ModuleType) -> Any:
         """The same without a choice of places by row, which small runtimes have not: each node's value of those below it.
 
-        All cuts are asked of each row; nodes of one height at once, from the leaves up.
+        All cuts are asked of each row; nodes of one depth at once, from the deepest up, and only they are kept.
         """
-        bits = x[:, self.column] > xp.asarray(self.at, x.dtype)
-        order, levels = self._heights()
-        place = np.argsort(order)
-        leaves, *inner = np.split(order, np.cumsum(np.bincount(levels))[:-1])
-        values = xp.broadcast_to(xp.asarray(self.values[leaves], x.dtype), (len(x), len(leaves), self.values.shape[1]))
-        for nodes in inner:
-            above, below = values[:, place[self.above[nodes]]], values[:, place[self.below[nodes]]]
-            values = xp.concatenate([values, xp.where(bits[:, nodes, None], above, below)], axis=1)
-        return values[:, place[self.roots]].mean(axis=1)
+        taken = partial(xp.take, axis=1, mode="clip")  # an index as `x[:, i]` is first looked at for numbers below zero
+        levels = self._levels()
+        place = np.empty(len(self.below), np.int64)  # of a node among those of its depth
+        for nodes in levels:
+            place[nodes] = np.arange(len(nodes))
+        inner = [nodes[self.below[nodes] != nodes] for nodes in levels]
+        ends = np.cumsum([0, *map(len, inner)])
+        cuts = np.concatenate(inner)
+        bits = taken(x, self.column[cuts]) > xp.asarray(self.at[cuts], x.dtype)
+        values: Any = None
+        for nodes, cut, first, last in reversed(list(zip(levels, inner, ends, ends[1:], strict=False))):
+            leaves = xp.asarray(self.values[nodes[: len(nodes) - len(cut)]], x.dtype)
+            found = [xp.broadcast_to(leaves, (len(x), *leaves.shape))]
+            if len(cut):
+                both = taken(values, place[np.concatenate([self.above[cut], self.below[cut]])])
+                found.append(xp.where(bits[:, first:last, None], both[:, : len(cut)], both[:, len(cut) :]))
+            values = xp.concatenate(found, axis=1)
+        return taken(values, place[self.roots]).mean(axis=1)
 
-    def _heights(self) -> tuple[Int64[np.ndarray, " nodes"], Int64[np.ndarray, " nodes"]]:
-        """The nodes, those of the least height first, leaves being of height 0; and the heights, so sorted."""
-        inner = np.flatnonzero(self.below != np.arange(len(self.below)))
-        height = np.zeros(len(self.below), np.int64)
-        while True:
-            found = 1 + np.maximum(height[self.below[inner]], height[self.above[inner]])
-            if np.array_equal(found, height[inner]):
-                order = np.argsort(height, kind="stable")
-                return order, height[order]
-            height[inner] = found
+    def _levels(self) -> list[Int64[np.ndarray, "_"]]:  # each of a length of its own
+        """The nodes of each depth, the roots first; of a depth the leaves first."""
+        levels, nodes = list[Int64[np.ndarray, "_"]](), self.roots
+        while len(nodes):
+            is_leaf = self.below[nodes] == nodes
+            inner = nodes[~is_leaf]
+            levels.append(np.concatenate([nodes[is_leaf], inner]))
+            nodes = np.concatenate([self.below[inner], self.above[inner]])
+        return levels
 
 
 class Grown(NamedTuple):
@@ -120,7 +129,7 @@ def grow(seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray,
     inner = np.concatenate([tree.children_left >= 0 for tree in trees])
     own = np.arange(len(inner))
     below, above = (
-        np.where(inner, np.concatenate([of + root for of, root in zip(children, roots, strict=True)]), own)
+        np.where(inner, np.concatenate([of + root for of, root in zip(children, roots, strict=True)]), own).astype(np.int64)
         for children in ([tree.children_left for tree in trees], [tree.children_right for tree in trees])
     )
     values = np.concatenate([tree.value.reshape((tree.node_count, -1)) for tree in trees])
