@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesprune.core.compiling import quickly
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.deploy import reader
@@ -100,7 +101,7 @@ def _check_rows(program: Program, net: Callable[..., Any], own: list[Any], state
     x = random_rows(rng, inputs, program.vocabulary, 3)
     rows = np.asarray(taken(inputs, x), np.float32)
     with jax.default_matmul_precision("float32"):
-        outputs = jax.jit(net)
+        outputs = jax.jit(net, compiler_options=quickly())  # for four calls of three rows
         together = np.asarray(outputs(draws, state, x))
         apart = np.concatenate([np.asarray(outputs(draws, state, part_of(x, slice(i, i + 1)))) for i in range(3)])
         if program.one_by_one:
