@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 
 from bayesprune.deploy.compact import Compact
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.trace import trace
 from bayesprune.deploy.program.weights import Law, Points
@@ -18,7 +18,7 @@ from bayesprune.deploy.shrinking.cost import Cost
 Function = Callable[[Mapping[str, Any], Any], Any]
 
 
-def program_of(function: Function, shapes: Mapping[str, tuple[int, ...]], input_shape: tuple[int, ...]) -> Program:
+def program_of(function: Function, shapes: Mapping[str, tuple[int, ...]], input_shape: tuple[int, ...]) -> OpProgram:
     """The operations of ``function`` of (weights by site, rows)."""
 
     def jaxpr(rows: int) -> Any:
@@ -30,12 +30,12 @@ def program_of(function: Function, shapes: Mapping[str, tuple[int, ...]], input_
     return trace(jaxpr, list(shapes), [])
 
 
-def identity(program: Program) -> Program:
+def identity(program: OpProgram) -> OpProgram:
     """A head that changes nothing."""
-    return Program((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
+    return OpProgram((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
 
 
-def compact_of(program: Program, law: Law | None = None, head: Program | None = None) -> Compact:
+def compact_of(program: OpProgram, law: Law | None = None, head: OpProgram | None = None) -> Compact:
     """A compact network of this program."""
     cost = Cost(*[0] * 6)
     arrays = [Packing.of_shapes(program.shapes[number][1:]) for number in (program.rows, program.output)]
@@ -101,6 +101,6 @@ FUNCTIONS: Networks = {
 }
 
 
-def numbers(program: Program, rng: np.random.Generator, density: float = 0.5) -> dict[str, np.ndarray]:
+def numbers(program: OpProgram, rng: np.random.Generator, density: float = 0.5) -> dict[str, np.ndarray]:
     """Sparse weights at random."""
     return {site: sparse(rng, program.shapes[number], density) for site, number in program.weights.items()}

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.trace import trace
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, make_plan
 from bayesprune.deploy.shrinking.shrink import Small, build
@@ -16,7 +16,7 @@ __all__ = ["NETS", "case", "plan_of", "program", "weights_of"]
 
 
 @cache
-def program(name: str) -> Program:
+def program(name: str) -> OpProgram:
     """The operations of a network, its state drawn at random."""
     net, sites = case(name), sorted(case(name).abstract[0])
     leaves, tree = jax.tree.flatten(net.drawn(0)[0])

@@ -20,7 +20,7 @@ from bayesprune.deploy.judged import noise_scale_of, task_of
 from bayesprune.deploy.modules.hand_on import HandedOn
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import check_bounds, how_many, taken
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
@@ -129,9 +129,9 @@ class Compact(HandedOn):
     `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
-    program: Program
+    program: OpProgram
     law: Law
-    head: Program
+    head: OpProgram
     inputs: Packing
     outputs: Packing
     cost: Cost

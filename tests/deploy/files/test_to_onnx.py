@@ -15,7 +15,7 @@ from numpyro.handlers import seed, trace
 import bayesprune as bp
 from bayesprune.deploy import reader
 from bayesprune.deploy.files.to_onnx import export_onnx
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Points
@@ -137,8 +137,8 @@ def rows_for(name: str, rows: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def compact_of(ops, sizes, constants, output) -> bp.Compact:
-    program = Program(tuple(ops), sizes, constants, {}, 0, output)
-    head = Program((), {1: sizes[output]}, {}, {}, 1, 1)
+    program = OpProgram(tuple(ops), sizes, constants, {}, 0, output)
+    head = OpProgram((), {1: sizes[output]}, {}, {}, 1, 1)
     rows, outputs = (Packing.of_shapes(sizes[number][1:]) for number in (0, output))
     return bp.Compact(program, Points(), head, rows, outputs, Cost(*[0] * 6))
 

@@ -12,7 +12,7 @@ from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import DENSE, Engine
 from bayesprune.deploy.engines.measure import Choice
 from bayesprune.deploy.program.linear import MOVES
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import has_numba
@@ -94,7 +94,7 @@ class Engines:
         return self.made[key]
 
 
-def of_rows_alone(program: Program) -> set[int]:
+def of_rows_alone(program: OpProgram) -> set[int]:
     """The arrays that the rows make, and no weight."""
     weighed, made = set(program.weights.values()), {program.rows}
     for op in program.ops:
@@ -105,7 +105,7 @@ def of_rows_alone(program: Program) -> set[int]:
     return made
 
 
-def chained(program: Program) -> bool:
+def chained(program: OpProgram) -> bool:
     """Whether no two arrays that depend on the rows meet, but in a gate, a * sigmoid(a), a softmax, or before any weight; and
     nothing is pinned.
 
@@ -113,7 +113,7 @@ def chained(program: Program) -> bool:
     >>> op = lambda name, inputs, output: Op(name, inputs, (output,), {})
     >>> layer, after = op("dot", (0, 9), 1), [op("logistic", (1,), 2), op("mul", (1, 2), 3)]
     >>> residual, framed = [op("exp", (1,), 2), op("add", (1, 2), 3)], [op("slice", (0,), 1), op("sub", (0, 1), 2)]
-    >>> [chained(Program(tuple(ops), {}, {}, {"w": 9}, 0, 3)) for ops in ([layer, *after], [layer, *residual], framed)]
+    >>> [chained(OpProgram(tuple(ops), {}, {}, {"w": 9}, 0, 3)) for ops in ([layer, *after], [layer, *residual], framed)]
     [True, False, True]
     """
     if program.opaque:
@@ -130,7 +130,7 @@ def chained(program: Program) -> bool:
     return True
 
 
-def suit(program: Program, segments: Iterable[Segment], steps: Iterable[Step], mostly_sparse: bool) -> bool:
+def suit(program: OpProgram, segments: Iterable[Segment], steps: Iterable[Step], mostly_sparse: bool) -> bool:
     """Whether kernels are likely quicker than JAX: nothing but products and moves; and most products sparse, or convolutions,
     where that is asked for."""
     dense = sparse = 0

@@ -16,7 +16,7 @@ from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.normal import normal
-from bayesprune.deploy.program.ops import Op, Program, alive
+from bayesprune.deploy.program.ops import Op, OpProgram, alive
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
@@ -250,13 +250,13 @@ class Prepared:
     """``program``: in its normal form. By number of array, ``random``: those that are weights, moved at most; ``known``: those
     that no weight and no row enters. ``segments``: its linear parts, in order."""
 
-    program: Program
+    program: OpProgram
     random: dict[int, StoredPlace]
     known: dict[int, np.ndarray]
     segments: list[Segment]
 
 
-def prepare(compact: Weighted, program: Program) -> Prepared:
+def prepare(compact: Weighted, program: OpProgram) -> Prepared:
     """``program``: the network of ``compact``, with its head or without. Raises ``ValueError`` where only JAX can run it."""
     numbers = compact.program.weights.values()
     program = normal(program, numbers)

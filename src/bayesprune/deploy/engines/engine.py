@@ -8,7 +8,7 @@ import numpy as np
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Array
 from bayesprune.deploy.program.normal import normal
-from bayesprune.deploy.program.ops import Program, alive
+from bayesprune.deploy.program.ops import OpProgram, alive
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import Kernel, available, chain, check_kernel, csr, dense, step
@@ -51,7 +51,7 @@ class Engine:
     """
 
     def __init__(
-        self, program: Program, head: Program, weights: Mapping[str, np.ndarray] | None = None, kernels: Kernels = "auto"
+        self, program: OpProgram, head: OpProgram, weights: Mapping[str, np.ndarray] | None = None, kernels: Kernels = "auto"
     ) -> None:
         self.program = normal(joined(program, head), program.weights.values())
         check_data(self.program)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesprune.deploy.engines.draws_table import normals, standard
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.weights import GaussianLaw, Law
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import Kernel, activate, chain, csr
@@ -28,7 +28,7 @@ class Noise:
         return standard(normals(self.rng, self.compiled), shape)
 
 
-def check_local(law: Law, program: Program, steps: Sequence[Step], random: Mapping[int, StoredPlace]) -> None:
+def check_local(law: Law, program: OpProgram, steps: Sequence[Step], random: Mapping[int, StoredPlace]) -> None:
     """Refuse networks whose sums over weights are not independent Gaussians, given a row's inputs and the shared scales."""
     if not isinstance(law, GaussianLaw):
         raise ValueError(f"noise='local' needs independent Gaussian weights, got {law.kind}: use noise='weights'.")

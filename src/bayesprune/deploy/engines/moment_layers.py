@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import expit, ndtr
 
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.weights import GaussianLaw
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.formulas.quadrature import nodes
@@ -36,7 +36,7 @@ class MomentLayer:
     together: bool
 
     @classmethod
-    def of(cls, segment: Segment, law: GaussianLaw, program: Program) -> "MomentLayer":
+    def of(cls, segment: Segment, law: GaussianLaw, program: OpProgram) -> "MomentLayer":
         sites = {number: site for site, number in program.weights.items()}
         pattern, shared, bias_shared, variance, bias = segment.pattern, "", "", None, None
         assert pattern is not None

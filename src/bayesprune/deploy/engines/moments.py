@@ -12,7 +12,7 @@ from bayesprune.deploy.engines.draws_engine import DrawsEngine, prepare
 from bayesprune.deploy.engines.draws_table import Source, generator
 from bayesprune.deploy.engines.moment_layers import LayerMoments, MomentLayer
 from bayesprune.deploy.program.linear import MOVES
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Law, Weighted
@@ -102,7 +102,7 @@ class MomentEngine:
         """
         rng = generator(rng_key)
         moments, program = self.outputs(x), self.compact.program
-        head = Program((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
+        head = OpProgram((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
         bare = _Bare(program, head, self.law, self.compact.inputs, self.compact.output_shape)
         draws = DrawsEngine(bare).predict_draws(rng, x, num_samples).reshape(num_samples, *moments.mean.shape)
         spread, varies = np.maximum(draws.std(0), 1e-12), (moments.variance > 0) | (np.ptp(draws, axis=0) > 0)
@@ -169,8 +169,8 @@ def _repeats(segment: Segment) -> bool:
 class _Bare:
     """A network without its head."""
 
-    program: Program
-    head: Program
+    program: OpProgram
+    head: OpProgram
     law: Law
     inputs: Packing
     output_shape: tuple[int, ...]

@@ -19,7 +19,7 @@ from bayesprune.deploy.files.coding import VALUES, Coder, divergence
 from bayesprune.deploy.files.promises import LAWS
 from bayesprune.deploy.judged import TASKS
 from bayesprune.deploy.program.one_pass import MOST_OPERATIONS, check_program, sizes_of
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
 from bayesprune.deploy.shrinking.certificate import Certificate
@@ -239,7 +239,7 @@ def _read_loss(stated: object) -> None:
         raise ValueError(f"a divergence of {str(stated)[:60]} nats")
 
 
-def _read_choice(stated: object, program: Program, head: Program, law: Law) -> Choice | None:
+def _read_choice(stated: object, program: OpProgram, head: OpProgram, law: Law) -> Choice | None:
     """What was measured; the operations that it names are looked for where it will be used."""
     choice = Choice.read(stated) if stated else None
     if choice is not None and choice.holds_here():
@@ -272,7 +272,7 @@ def _read_certificate(stated: Mapping[str, Any] | None) -> Certificate | None:
     return certificate
 
 
-def _program(program: Program) -> dict[str, Any]:
+def _program(program: OpProgram) -> dict[str, Any]:
     return {
         "ops": [[op.name, list(op.inputs), list(op.outputs), dict(op.attributes)] for op in program.ops],
         "sizes": {str(number): list(sizes) for number, sizes in program.sizes.items()},
@@ -283,8 +283,8 @@ def _program(program: Program) -> dict[str, Any]:
     }
 
 
-def _program_of(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Program:
+def _program_of(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> OpProgram:
     """A program that `check_program` has passed."""
     ops = tuple(Op(name, tuple(inputs), tuple(outputs), attributes) for name, inputs, outputs, attributes in plan["ops"])
     constants = {number: arrays[f"{prefix}/{number}"] for number in plan["constants"]}
-    return Program(ops, sizes_of(plan["sizes"]), constants, dict(plan["weights"]), plan["rows"], plan["output"])
+    return OpProgram(ops, sizes_of(plan["sizes"]), constants, dict(plan["weights"]), plan["rows"], plan["output"])

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.deploy.files.c_rows import write_rows
 from bayesprune.deploy.files.c_source import CSource, Ref, loops, strides_of
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.structure.ops import PRIMITIVES
 
 ENTRY = {record.plan: record.c for record in PRIMITIVES.values() if record.c and record.plan}
@@ -31,7 +31,7 @@ class Operations:
     def __init__(
         self,
         source: CSource,
-        program: Program,
+        program: OpProgram,
         known: Mapping[int, np.ndarray],
         types: Mapping[int, np.dtype[Any]],
         coded: Mapping[int, Values],

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.reader import WHOLE
 
 MOST = WHOLE // 2  # of what becomes whole, as rows do: JAX adds a table's length to ids, of which it takes none later
@@ -15,7 +15,7 @@ CHOSEN = ("select", "concatenate", "pad", "reduce_max", "reduce_min", "max", "mi
 Ends = tuple[int, int]  # the least and the largest that a number may be
 
 
-def check_whole(program: Program, known: Mapping[int, np.ndarray], types: Mapping[int, np.dtype[Any]]) -> bool:
+def check_whole(program: OpProgram, known: Mapping[int, np.ndarray], types: Mapping[int, np.dtype[Any]]) -> bool:
     """Whether real numbers become whole within the network, as whole numbers of its rows do; of those at most `MOST` in size
     all that it counts is exact. ``known``: arrays by number; ``types``: of all.
 

@@ -15,7 +15,7 @@ from bayesprune.deploy.files.c_ops import Operations
 from bayesprune.deploy.files.c_source import CSource, Ref, strides_of
 from bayesprune.deploy.files.c_whole import MOST, check_whole
 from bayesprune.deploy.program.normal import normal
-from bayesprune.deploy.program.ops import Program, alive
+from bayesprune.deploy.program.ops import OpProgram, alive
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted, check_one
 from bayesprune.deploy.sparse.segments import check_data, folded, joined, traced
@@ -40,7 +40,7 @@ class CNetwork:
     """What is written: ``program``, network and head in one; ``known``: arrays by number, as C has them; ``coded``: of these,
     which are whole numbers of steps; ``outputs``: along which axis of a coded one."""
 
-    program: Program
+    program: OpProgram
     known: Mapping[int, np.ndarray]
     coded: Mapping[int, Coded]
 
@@ -97,10 +97,10 @@ def prepared(compact: Weighted, values: str = "float32") -> CNetwork:
         whole = {n: (one.numbers * one.steps).astype(np.float32) for n, one in coded.items()}
         known = {**known, **whole}
     ops = tuple(op for op in alive(program.ops, program.output)[0] if op.outputs[0] not in known)
-    return CNetwork(Program(ops, program.sizes, {}, {}, program.rows, program.output), known, coded)
+    return CNetwork(OpProgram(ops, program.sizes, {}, {}, program.rows, program.output), known, coded)
 
 
-def _coded(compact: Weighted, program: Program, known: Mapping[int, np.ndarray]) -> dict[int, Coded]:
+def _coded(compact: Weighted, program: OpProgram, known: Mapping[int, np.ndarray]) -> dict[int, Coded]:
     """The matrices of products that are random."""
     law = compact.law
     if not isinstance(law, GaussianLaw):

@@ -11,7 +11,7 @@ import numpy as np
 from bayesprune.core.files import write_atomically
 from bayesprune.core.given import RandomKey
 from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, OnnxGraph, integers, model
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.rules import COMPARE
 from bayesprune.deploy.program.weights import Draws, Law, Weighted, checked
 from bayesprune.structure.ops import PRIMITIVES
@@ -71,7 +71,7 @@ def export_onnx(
     write_atomically(path, model(graph, head.sizes[head.output]).SerializeToString())
 
 
-def _outputs(graph: OnnxGraph, program: Program, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
+def _outputs(graph: OnnxGraph, program: OpProgram, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
     """The outputs of each network."""
     random, first, rest = set(program.weights.values()), list[Op](), list[Op]()
     for op in program.ops:
@@ -100,7 +100,7 @@ def _networks(law: Law, rng_key: jax.Array | None, num_draws: int | None) -> Ite
         yield draw(index, law.tensors())
 
 
-def _run(graph: OnnxGraph, program: Program, ops: Iterable[Op], values: Mapping[int, Array]) -> dict[int, Array]:
+def _run(graph: OnnxGraph, program: OpProgram, ops: Iterable[Op], values: Mapping[int, Array]) -> dict[int, Array]:
     """``values`` and the results of the operations; constants in the types that JAX computes in."""
     typed = {n: array.astype(jax.dtypes.canonicalize_dtype(array.dtype)) for n, array in program.constants.items()}
     values = {**typed, **values}

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.types import ArrayTree
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Law, check_one
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class HandedOn:
     """The network at the posterior mean, without the mean of its likelihood, for training that goes on elsewhere."""
 
-    program: Program
+    program: OpProgram
     law: Law
     inputs: Packing
     outputs: Packing

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bayesprune.deploy import reader
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.model.transforms.entries import Entries
 
 # Where PyTorch has another name than JAX's primitive.
@@ -27,7 +27,7 @@ FOLD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def module(program: Program, is_one: bool, trainable: Mapping[str, np.ndarray]) -> "TorchModule":
+def module(program: OpProgram, is_one: bool, trainable: Mapping[str, np.ndarray]) -> "TorchModule":
     """The module, or the reason why there is none. ``is_one``: the network takes one array and gives one."""
     if not is_one:
         raise ValueError("a PyTorch module takes one array and gives one, and this network has several: train net() by JAX.")
@@ -39,7 +39,7 @@ def module(program: Program, is_one: bool, trainable: Mapping[str, np.ndarray]) 
 class TorchModule(torch.nn.Module):
     """See `Compact.to_torch`. ``values``: the parameters, by the number that the program gives to their array."""
 
-    def __init__(self, program: Program, trainable: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, program: OpProgram, trainable: Mapping[str, np.ndarray]) -> None:
         super().__init__()
         self.program, self.shapes = program, {}
         self.values = torch.nn.ParameterDict()

@@ -16,7 +16,7 @@ from bayesprune.core.compiling import quickly
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.deploy import reader
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import random_rows, taken
 from bayesprune.deploy.program.run import run
@@ -31,17 +31,17 @@ from bayesprune.structure.ops import record_of
 HALF = ("bfloat16", "float16")
 
 
-def network(bnn: BNN, state: Mapping[str, Any]) -> Program:
+def network(bnn: BNN, state: Mapping[str, Any]) -> OpProgram:
     """The operations of the network itself. Raises ``ValueError`` where it does not treat every row alike."""
     return _network(bnn, state) if state else _without_state(bnn)
 
 
 @functools.lru_cache(maxsize=32)
-def _without_state(bnn: BNN) -> Program:
+def _without_state(bnn: BNN) -> OpProgram:
     return _network(bnn, {})
 
 
-def _network(bnn: BNN, state: Mapping[str, Any]) -> Program:
+def _network(bnn: BNN, state: Mapping[str, Any]) -> OpProgram:
     inputs, outputs = Packing.of_inputs(bnn.inputs), Packing.of_shapes(bnn.output_shape)
     sites = [str(spec.path) for spec in bnn.layout]
     # Weights that a prior samples are float32, whatever the net would have initialised.
@@ -91,7 +91,7 @@ def _computes_in(jaxpr: JaxprLike) -> set[str]:
     return found
 
 
-def _check_rows(program: Program, net: Callable[..., Any], own: list[Any], state: list[Any], inputs: Packing) -> None:
+def _check_rows(program: OpProgram, net: Callable[..., Any], own: list[Any], state: list[Any], inputs: Packing) -> None:
     """Compare the network on three rows with itself on each, and with its operations; weights at random."""
     rng = np.random.default_rng(0)
     scales = [1 / math.sqrt(max(1, math.prod(array.shape[:-1]))) for array in own]
@@ -126,7 +126,7 @@ def _close(one: np.ndarray, other: np.ndarray) -> bool:
     return bool(np.max(np.abs(one - other)[finite], initial=0) <= 1e-3 * np.max(np.abs(one)[finite], initial=1e-3))
 
 
-def head(bnn: BNN) -> Program:
+def head(bnn: BNN) -> OpProgram:
     """From the network's outputs to the mean of y. Raises ``ValueError`` where that asks for more than the outputs."""
     if asked := sites_of_mean(bnn.likelihood, bnn.output_shape):
         raise ValueError(

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bayesprune.deploy.program.ops import ELEMENTWISE, Op, Program, alive
+from bayesprune.deploy.program.ops import ELEMENTWISE, Op, OpProgram, alive
 
 
-def normal(program: Program, fixed: Iterable[int]) -> Program:
+def normal(program: OpProgram, fixed: Iterable[int]) -> OpProgram:
     """The same function; products of a matrix and rows, W x, are x Wᵀ, and transpositions that undo each other are gone.
 
     ``fixed``: arrays that do not depend on the rows, besides constants.
@@ -19,7 +19,7 @@ def normal(program: Program, fixed: Iterable[int]) -> Program:
 
 
 class _NormalWriter:
-    def __init__(self, program: Program, fixed: set[int]) -> None:
+    def __init__(self, program: OpProgram, fixed: set[int]) -> None:
         self.fixed, self.sizes = fixed, dict(program.sizes)
         self.ops: list[Op] = []
         self.same: dict[int, int] = {}  # arrays that are another one

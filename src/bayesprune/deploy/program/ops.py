@@ -31,8 +31,8 @@ class Op(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
-    """A network: operations in order on numbered arrays.
+class OpProgram:
+    """A network as operations in order on numbered arrays; a `bayesprune.Program` is a model and its guide.
 
     ``sizes``: of each array, below zero where they grow with the rows. ``constants``: arrays by number; ``weights``: number by
     site; ``rows``, ``output``: the numbers of the data and the result. ``one_by_one``: it can run
@@ -63,7 +63,7 @@ class Program:
         names = list(dict.fromkeys(op.attributes["primitive"].name for op in self.ops if op.name == OPAQUE))
         return names or [GONE] * self.one_by_one
 
-    def single(self) -> "Program":
+    def single(self) -> "OpProgram":
         """With constants in float32."""
         constants = {n: c.astype(np.float32) if c.dtype == np.float64 else c for n, c in self.constants.items()}
         return replace(self, constants=constants)

@@ -10,7 +10,7 @@ from jax import lax
 
 from bayesprune.core.types import Array
 from bayesprune.deploy import reader
-from bayesprune.deploy.program.ops import OPAQUE, Op, Program
+from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram
 from bayesprune.structure.ops import PRIMITIVES
 
 # Entry by entry: JAX's functions of NumPy's names, which find a common type for their operands; the rest as they are.
@@ -19,7 +19,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def run(program: Program, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any] | None = None) -> jax.Array:
+def run(program: OpProgram, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any] | None = None) -> jax.Array:
     """The network's outputs for rows ``x``, with ``weights`` {site: array}; ``constants``: in place of the program's own."""
     constants = program.constants if constants is None else constants
     if program.one_by_one:
@@ -27,11 +27,11 @@ def run(program: Program, weights: Mapping[str, Any], x: Array, constants: Mappi
     return _run(program, weights, x, constants)
 
 
-def _run(program: Program, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> jax.Array:
+def _run(program: OpProgram, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> jax.Array:
     return _values(program, weights, x, constants)[program.output]
 
 
-def _values(program: Program, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> dict[int, Any]:
+def _values(program: OpProgram, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> dict[int, Any]:
     values: dict[int, Any] = {**constants, program.rows: x}
     values |= {number: weights[site] for site, number in program.weights.items()}
     for op in program.ops:

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_places, convolution, integers, lookup, windows
 from bayesprune.deploy.program.edges import plain_edges
-from bayesprune.deploy.program.ops import OPAQUE, Op, Program, alive
+from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram, alive
 from bayesprune.deploy.program.phases import plain
 from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, unread
 from bayesprune.structure.ops import record_of, written_out
@@ -22,7 +22,7 @@ APART = "the network takes some of the rows apart from the others: its rows are 
 Trace = Callable[[int], ClosedJaxpr]
 
 
-def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> Program:
+def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> OpProgram:
     """The operations of a network, the dead code left out.
 
     ``jaxpr``: of so many rows, a program of (weights in the order of ``sites``, ``state``, rows) with one output. It is traced
@@ -41,7 +41,7 @@ def trace(jaxpr: Trace, sites: Sequence[str], state: Sequence[np.ndarray]) -> Pr
     return program
 
 
-def _row_by_row(many: Program, one: Program) -> Program:
+def _row_by_row(many: OpProgram, one: OpProgram) -> OpProgram:
     """The program of one row, its sizes those of many: what is left when its opaque operations fall away is for any number.
 
     As it is, where both differ in more than sizes, or places share an axis with rows: there a constant may be another one for
@@ -71,7 +71,7 @@ class _Writer:
         self.twins: dict[int, np.ndarray] = {}  # whole numbers of the second trace that are others there
         self.count = 0
 
-    def program(self, one: ClosedJaxpr, other: ClosedJaxpr, sites: Sequence[str], state: Sequence[np.ndarray]) -> Program:
+    def program(self, one: ClosedJaxpr, other: ClosedJaxpr, sites: Sequence[str], state: Sequence[np.ndarray]) -> OpProgram:
         variables = list(zip(one.jaxpr.invars, other.jaxpr.invars, strict=True))
         weights = {site: self.new(*pair) for site, pair in zip(sites, variables, strict=False)}
         kept = [self.constant(value) for value in state]
@@ -81,7 +81,7 @@ class _Writer:
             raise _differs("a number")
         ops, used = alive(self.ops, output)
         used |= {rows, *weights.values()}
-        return Program(
+        return OpProgram(
             ops=ops,
             sizes={i: sizes for i, sizes in self.known_sizes.items() if i in used},
             constants={i: value for i, value in self.constants.items() if i in used},

@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_key
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.packing import Packing
 
 Arrays = Mapping[str, np.ndarray]
@@ -139,9 +139,9 @@ class Weighted(Protocol):
     """A program with the law of its weights, and its head: what engines run. A `Compact` is one."""
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> OpProgram: ...
     @property
-    def head(self) -> Program: ...
+    def head(self) -> OpProgram: ...
     @property
     def law(self) -> Law: ...
     @property

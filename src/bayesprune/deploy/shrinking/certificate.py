@@ -16,7 +16,7 @@ from jax.typing import DTypeLike
 
 from bayesprune.core.checks import check_integer
 from bayesprune.deploy.program.evaluate import evaluate, floating
-from bayesprune.deploy.program.ops import OPAQUE, Program
+from bayesprune.deploy.program.ops import OPAQUE, OpProgram
 from bayesprune.deploy.shrinking import field
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 from bayesprune.deploy.shrinking.shrink import Small, build
@@ -57,7 +57,7 @@ class Certificate:
         return f"the smaller network is not the same function as the network: {self}. Report it."
 
 
-def certify(plan: ShrinkPlan, small: Small, kept: Program | None = None, rounds: int = 3, seed: int = 0) -> Certificate:
+def certify(plan: ShrinkPlan, small: Small, kept: OpProgram | None = None, rounds: int = 3, seed: int = 0) -> Certificate:
     """Compare the smaller program with the network that it was made from; ``kept``: the program in use, in float32."""
     check_integer(rounds, "rounds")
     rng = np.random.default_rng(seed)
@@ -96,14 +96,14 @@ def _shapes(small: Small) -> list[tuple[Any, ...]]:
     return [(op.name, len(op.inputs), {} if op.name == OPAQUE else dict(op.attributes)) for op in ops]
 
 
-def _same_numbers(exact: Program, kept: Program) -> bool:
+def _same_numbers(exact: OpProgram, kept: OpProgram) -> bool:
     """Whether the constants in use are those that were folded, rounded."""
     pairs = [(array, kept.constants.get(number)) for number, array in exact.constants.items()]
     alike = lambda one, other: np.array_equal(np.asarray(one, other.dtype), other, equal_nan=other.dtype.kind == "f")  # noqa: E731
     return all(other is not None and alike(one, other) for one, other in pairs)
 
 
-def _evaluate(program: Program, values: dict[int, np.ndarray], zeros: Mapping[int, np.ndarray]) -> None:
+def _evaluate(program: OpProgram, values: dict[int, np.ndarray], zeros: Mapping[int, np.ndarray]) -> None:
     """Run a program over the field. ``zeros``: entries that are known to be zero, as relu(-1) is: no oracle knows that."""
     for op in program.ops:
         made = field.evaluate(op, [values[i] for i in op.inputs], [program.shapes[i] for i in op.outputs])
@@ -153,7 +153,7 @@ def _outputs(
     return values[program.output], np.broadcast_to(inputs[small.program.output], values[program.output].shape)
 
 
-def _run(program: Program, values: dict[int, np.ndarray], dtype: DTypeLike) -> None:
+def _run(program: OpProgram, values: dict[int, np.ndarray], dtype: DTypeLike) -> None:
     with np.errstate(all="ignore"):
         for op in program.ops:
             values.update(zip(op.outputs, evaluate(op, [values[i] for i in op.inputs], dtype), strict=True))

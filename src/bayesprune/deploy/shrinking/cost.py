@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesprune.deploy.program.ops import OPAQUE, Op, Program
+from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram
 from bayesprune.deploy.shrinking.plan import ShrinkPlan
 from bayesprune.deploy.shrinking.shrink import Small
 from bayesprune.structure import Graph, multiply_adds
@@ -49,7 +49,7 @@ def _of_graph(graph: Graph) -> int:
     return 0 if graph.unsettled else 2 * sum(executed for _, executed, _ in multiply_adds(graph, {}))
 
 
-def flops(op: Op, program: Program) -> int:
+def flops(op: Op, program: OpProgram) -> int:
     """Of one product or convolution."""
     result, weights = program.shapes[op.outputs[0]], program.shapes[op.inputs[1]]
     if op.name == "dot":

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.evaluate import evaluate, floating
-from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, Program
+from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, OpProgram
 from bayesprune.deploy.program.run import step
 
 Indicators = dict[int, np.ndarray]
@@ -48,7 +48,7 @@ class KnownArrays:
         return np.asarray(self.unknown[number] | (self.values[number] != 0))
 
 
-def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> KnownArrays:
+def forward(program: OpProgram, unknown: Mapping[int, np.ndarray], values: Mapping[int, np.ndarray]) -> KnownArrays:
     """``unknown`` and ``values`` of the inputs: the weights and the rows."""
     constants = {number: np.zeros(np.shape(value), bool) for number, value in program.constants.items()}
     # In float64, so that what is folded is as exact as the network is.
@@ -64,7 +64,7 @@ def forward(program: Program, unknown: Mapping[int, np.ndarray], values: Mapping
     return KnownArrays(known.unknown, known.values, frozenset(of_rows))
 
 
-def _results(op: Op, program: Program, known: KnownArrays) -> list[tuple[np.ndarray, np.ndarray]]:
+def _results(op: Op, program: OpProgram, known: KnownArrays) -> list[tuple[np.ndarray, np.ndarray]]:
     """The unknown entries of each result, and its values."""
     shapes = [program.shapes[number] for number in op.outputs]
     if not any(known.unknown[i].any() for i in op.inputs):
@@ -83,7 +83,7 @@ def _results(op: Op, program: Program, known: KnownArrays) -> list[tuple[np.ndar
         return [(pattern, evaluate(op, values)[0])]
 
 
-def backward(program: Program, known: KnownArrays) -> Indicators:
+def backward(program: OpProgram, known: KnownArrays) -> Indicators:
     """Which entries the unknown outputs depend on.
 
     Needed are unknown entries, and known ones that are not zero where an unknown one, such as a random weight, multiplies them;
@@ -109,7 +109,7 @@ def pads(op: Op) -> bool:
     return op.name == "conv" and any(map(any, op.attributes["sides"]))
 
 
-def _transposed(op: Op, program: Program, known: KnownArrays, after: np.ndarray) -> list[tuple[int, np.ndarray]]:
+def _transposed(op: Op, program: OpProgram, known: KnownArrays, after: np.ndarray) -> list[tuple[int, np.ndarray]]:
     found = []
     for one in _standins(op, program, known):
         if known.unknown[one.operand].any():
@@ -125,7 +125,7 @@ def _transposed(op: Op, program: Program, known: KnownArrays, after: np.ndarray)
     return found
 
 
-def _standins(op: Op, program: Program, known: KnownArrays) -> list[Standin]:
+def _standins(op: Op, program: OpProgram, known: KnownArrays) -> list[Standin]:
     """One for each operand."""
     if op.name in PRODUCTS:
         sides = enumerate((op.inputs, op.inputs[::-1]))
@@ -142,7 +142,7 @@ def _standins(op: Op, program: Program, known: KnownArrays) -> list[Standin]:
     return [_linear(program, number, function) for function, number in functions]
 
 
-def _linear(program: Program, number: int, function: Callable[[Any], Any]) -> Standin:
+def _linear(program: OpProgram, number: int, function: Callable[[Any], Any]) -> Standin:
     """By a linear function of an operand's indicators, in JAX."""
     shape = jax.ShapeDtypeStruct(program.shapes[number], jnp.float32)
 
@@ -153,7 +153,7 @@ def _linear(program: Program, number: int, function: Callable[[Any], Any]) -> St
     return Standin(number, lambda u: np.asarray(np.asarray(function(_indicator(u))) > 0), back)
 
 
-def _spread(program: Program, number: int, result: int) -> Standin:
+def _spread(program: OpProgram, number: int, result: int) -> Standin:
     """Of an operand that is broadcast: back, what any of the results is made of."""
     own, shape = program.shapes[number], program.shapes[result]
     new = len(shape) - len(own)
@@ -161,7 +161,7 @@ def _spread(program: Program, number: int, result: int) -> Standin:
     return Standin(number, lambda u: np.broadcast_to(u, shape), lambda after: np.asarray(after.any(axis=axes)).reshape(own))
 
 
-def _moved(op: Op, program: Program, position: int) -> Standin:
+def _moved(op: Op, program: OpProgram, position: int) -> Standin:
     """By the places of the operand's entries, which are moved in their stead; those of others are nowhere."""
     number = op.inputs[position]
     if op.name == "pad" and position == 1:  # a number that is put around
@@ -180,7 +180,7 @@ def _moved(op: Op, program: Program, position: int) -> Standin:
     return Standin(number, lambda u: np.append(np.ravel(u), False)[source], back)
 
 
-def _factor(op: Op, program: Program, position: int, pattern: np.ndarray) -> Callable[[Any], Any]:
+def _factor(op: Op, program: OpProgram, position: int, pattern: np.ndarray) -> Callable[[Any], Any]:
     """A product as a function of the factor at ``position``, the other being an indicator; both may be one array."""
     fixed, shape = _indicator(pattern), program.shapes[op.outputs[0]]
     if op.name == "mul":
@@ -190,7 +190,7 @@ def _factor(op: Op, program: Program, position: int, pattern: np.ndarray) -> Cal
     return lambda u: step(op, 1, [fixed, u])[0]
 
 
-def _lookup(op: Op, program: Program, known: KnownArrays) -> list[tuple[Callable[[Any], Any], int]]:
+def _lookup(op: Op, program: OpProgram, known: KnownArrays) -> list[tuple[Callable[[Any], Any], int]]:
     """Of an index that is known the rows that it names; of another one any row, and what a row may be other than zero in."""
     (table, index), shape = op.inputs, program.shapes[op.outputs[0]]
     if not known.unknown[index].any():

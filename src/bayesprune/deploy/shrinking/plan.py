@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesprune.deploy.program.ops import Program
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.shrinking.depend import Indicators, KnownArrays, backward, forward
 from bayesprune.deploy.shrinking.ties import keeps
 
@@ -14,13 +14,13 @@ from bayesprune.deploy.shrinking.ties import keeps
 class ShrinkPlan:
     """What is to stay: by array and axis the slices, ``keep``; ``needed``, entries that the outputs depend on."""
 
-    program: Program
+    program: OpProgram
     known: KnownArrays
     needed: Indicators
     keep: Mapping[int, list[np.ndarray]]
 
 
-def make_plan(program: Program, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> ShrinkPlan:
+def make_plan(program: OpProgram, random: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray]) -> ShrinkPlan:
     """``random``: {site: which of its weights are alive}; ``fixed``: {site: values}. Every weight is in one of them."""
     unknown = {program.weights[site]: np.asarray(alive, bool) for site, alive in random.items()}
     values = {number: np.asarray(pattern, np.float64) for number, pattern in unknown.items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.deploy.program.evaluate import evaluate
-from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, Op, Program, alive
+from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, Op, OpProgram, alive
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 from bayesprune.deploy.shrinking.reads import constant_part, grid, summed
 from bayesprune.deploy.shrinking.reads import reads as reads_of
@@ -25,7 +25,7 @@ class Small:
     """The smaller program, and of each random weight array: ``places``, the kept indices by axis, and ``alive``, of those
     entries which the outputs depend on. ``folds``: arrays that are sums with constants that were folded."""
 
-    program: Program
+    program: OpProgram
     places: Mapping[str, list[np.ndarray]]
     alive: Mapping[str, np.ndarray]
     folds: frozenset[int]
@@ -69,7 +69,7 @@ class _Builder:
             self.ops.append(Op("broadcast", (self.constant(self.values[output]),), (result,), attributes))
             output = result
         ops, used = alive(self.ops, output)
-        program = Program(
+        program = OpProgram(
             ops=ops,
             sizes={i: sizes for i, sizes in self.sizes.items() if i in used | {self.program.rows, *weights.values()}},
             constants={i: value for i, value in self.constants.items() if i in used},

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from bayesprune.deploy.program.ops import ELEMENTWISE, Op, Program
+from bayesprune.deploy.program.ops import ELEMENTWISE, Op, OpProgram
 from bayesprune.deploy.shrinking.depend import Indicators, KnownArrays
 from bayesprune.structure.ops.movement import regrouped
 from bayesprune.structure.values import joined
@@ -13,7 +13,7 @@ from bayesprune.structure.values import joined
 class Ties:
     """Every slice (array, axis, index) is a node; ties make components, and a component leaves as a whole or not at all."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: OpProgram) -> None:
         self.program = program
         self.first: dict[tuple[int, int], int] = {}
         self.count = 0
@@ -44,7 +44,7 @@ class Ties:
         return joined(one, other, self.count)
 
 
-def keeps(program: Program, known: KnownArrays, needed: Indicators) -> dict[int, list[np.ndarray]]:
+def keeps(program: OpProgram, known: KnownArrays, needed: Indicators) -> dict[int, list[np.ndarray]]:
     """By array and axis: which slices stay. An axis is never left without one."""
     ties = Ties(program)
     for op in program.ops:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from bayesprune.deploy.program.linear import Pattern
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 
 ACTIVATIONS = ("none", "relu", "tanh", "logistic", "silu", "softmax")  # by their numbers in compiled kernels
 AFFINE = frozenset(["add", "sub", "mul", "div"])
@@ -59,7 +59,7 @@ class Segment:
 class SegmentGraph(Protocol):
     """What is known of a program: ``users``: by array the operations that read it, -1: it is the result."""
 
-    program: Program
+    program: OpProgram
     known: Mapping[int, np.ndarray]
     random: Mapping[int, StoredPlace]
     users: dict[int, list[int]]

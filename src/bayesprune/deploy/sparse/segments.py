@@ -8,13 +8,13 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.linear import LINEAR, MOVES, by_row, moved, moves, pattern
-from bayesprune.deploy.program.ops import Op, Program
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.sparse.fusing import Fuser, Segment, StoredPlace
 
 Arrays = Mapping[int, np.ndarray]
 
 
-def joined(program: Program, head: Program) -> Program:
+def joined(program: OpProgram, head: OpProgram) -> OpProgram:
     """One program of the network and its head."""
     offset = max([*program.sizes, *program.constants, program.rows]) + 1
     name = lambda number: program.output if number == head.rows else number + offset  # noqa: E731
@@ -28,13 +28,13 @@ def joined(program: Program, head: Program) -> Program:
     )
 
 
-def check_data(program: Program) -> None:
+def check_data(program: OpProgram) -> None:
     """Refuse operations that only JAX can run."""
     if opaque := program.opaque:
         raise ValueError(f"{', '.join(opaque)} can be run by JAX only: use `Compact.predict`.")
 
 
-def folded(program: Program, values: Arrays) -> dict[int, np.ndarray]:
+def folded(program: OpProgram, values: Arrays) -> dict[int, np.ndarray]:
     """All arrays that are known before there are rows."""
     known = dict(values)
     for op in program.ops:
@@ -43,7 +43,7 @@ def folded(program: Program, values: Arrays) -> dict[int, np.ndarray]:
     return known
 
 
-def traced(program: Program, random: Mapping[int, tuple[int, ...]]) -> dict[int, StoredPlace]:
+def traced(program: OpProgram, random: Mapping[int, tuple[int, ...]]) -> dict[int, StoredPlace]:
     """Arrays that are random ones, their numbers moved at most. ``random``: shapes by number."""
     found = {
         number: StoredPlace(number, np.arange(np.prod(shape, dtype=int)).reshape(shape)) for number, shape in random.items()
@@ -56,7 +56,7 @@ def traced(program: Program, random: Mapping[int, tuple[int, ...]]) -> dict[int,
     return found
 
 
-def singles(program: Program, values: Arrays) -> set[int]:
+def singles(program: OpProgram, values: Arrays) -> set[int]:
     """The arrays of float32, from a run on a row of zeros. ``values``: of all weights."""
     made = {**program.constants, **values, program.rows: np.zeros(program.shapes[program.rows], np.float32)}
     with np.errstate(all="ignore"):
@@ -68,7 +68,7 @@ class Finder:
     """``known``: arrays by number; ``random``: of `traced`; ``alive``: of each random array, which of its numbers may not be
     zero."""
 
-    def __init__(self, program: Program, known: Arrays, random: Mapping[int, StoredPlace], alive: Arrays) -> None:
+    def __init__(self, program: OpProgram, known: Arrays, random: Mapping[int, StoredPlace], alive: Arrays) -> None:
         self.program, self.known, self.random, self.alive = program, known, random, alive
         self.singles = singles(program, {**known, **{n: np.zeros(a.shape, np.float32) for n, a in alive.items()}})
         self.makers = {op.outputs[0]: op for op in program.ops}
