@@ -148,12 +148,16 @@ def test_stored_samples_are_kept_as_they_are() -> None:
     assert small.law.num_draws == 4
     expected = bp.predict(jax.random.key(0), bnn, fit.params, DATA.x, mask=mask, num_samples=4)
     np.testing.assert_allclose(small.predict(DATA.x), expected, rtol=1e-4, atol=1e-6)
+    for key in (None, jax.random.key(3)):  # nothing is drawn of what was drawn before
+        np.testing.assert_allclose(small.predict_draws(key, DATA.x).mean(0), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
 def test_a_regression_gives_rows() -> None:
     bnn, params, data = regression()
     small = bp.compact(bnn, params)
+    with pytest.raises(TypeError, match="key"):
+        small.predict_draws(None, data.x)
     assert small.predict(data.x).shape == (len(data.x),)
     assert small.predict_draws(jax.random.key(0), data.x, 3).shape == (3, len(data.x), 1)
 

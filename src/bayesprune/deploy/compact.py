@@ -187,10 +187,11 @@ class Compact(HandedOn):
     ) -> np.ndarray:
         """E[y | x, w] for each of ``num_samples`` networks, one network for all rows: (num_samples, rows, outputs).
 
-        Of stored draws there may be fewer. ``engine``, errors: as `predict`.
+        Of stored draws there may be fewer, and ``rng_key`` may be None. ``engine``, errors: as `predict`.
         """
         check_bounds(self.bounds, self.inputs, x)
-        key, number = checked(rng_key, num_samples)
+        stored = rng_key is None and isinstance(self.law, Draws)  # nothing is drawn of what was drawn before
+        key, number = checked(jax.random.key(0) if stored else rng_key, num_samples)
         if (kernels := self._engines.of_draws(engine)) is not None:
             return kernels.predict_draws(key, x, number)
         return self._by_jax.predict_draws(key, taken(self.inputs, x), number)
