@@ -172,9 +172,9 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
     for rank in dict.fromkeys(max(1, round(ladder.count / 4**power)) for power in range(FIRST)):
         if holds(rank):
             good = rank
-        else:
+        elif cost or good:  # a calibration error may fall as weights go: what is too large above what holds says nothing
             bad = rank
-        if holds(rank) == cost or (not cost and not good):
+        if good if cost else bad:
             break
     if not good:
         raise _none(ladder, budget, most)
@@ -195,6 +195,6 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
 def _none(ladder: Ladder, budget: str, most: float) -> ValueError:
     best = min(ladder.rungs.values(), key=lambda rung: rung.of(budget))
     return ValueError(
-        f"{budget}={most:g} is kept to by no network of this fit: the least is {best.of(budget):.4g}, of "
-        f"{best.kept:,} weights. Give more room, or fit a smaller architecture."
+        f"{budget}={most:g} is kept to by none of {len(ladder.rungs)} networks of this fit that were tried: the least is "
+        f"{best.of(budget):.4g}, of {best.kept:,} weights. Give more room, or fit a smaller architecture."
     )
