@@ -39,8 +39,8 @@ class Price:
 
     ``seconds``: of all: ``compile_seconds``, once, ``start_seconds``, and ``step_seconds``, ``act_seconds`` and
     ``eval_seconds`` for each of ``steps``, ``acts`` and ``evaluations``. ``memory_bytes``: held at once by the training loop,
-    ``data_bytes`` of them by arrays of data. ``file_bytes``: of ``fit.save``,
-    where no weight has fallen: zeros are left out of it.
+    ``data_bytes`` of them by arrays of data. ``file_bytes``: of ``fit.save``, where no
+    weight has fallen: zeros are left out of it.
     """
 
     compile_seconds: float
