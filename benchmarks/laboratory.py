@@ -161,7 +161,7 @@ MNIST = Task(
 )
 _LENET = {
     "dense-laplace": 1,
-    "laplace-once": 1,
+    "laplace-once": 0,
     "laplace": 1,
     "sghmc-spl": 0,
     "dense-map": 2,
