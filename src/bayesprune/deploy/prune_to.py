@@ -174,7 +174,8 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
             good = rank
         elif cost or good:  # a calibration error may fall as weights go: what is too large above what holds says nothing
             bad = rank
-        if good if cost else bad:
+        changes_here = good if cost else bad
+        if changes_here:
             break
     if not good:
         raise _none(ladder, budget, most)

@@ -2,6 +2,7 @@
 
 import time
 from functools import partial
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -74,30 +75,30 @@ class Trees(NamedTuple):
         taken = partial(xp.take, axis=1, mode="clip")  # an index as `x[:, i]` is first looked at for numbers below zero
         levels = self._levels()
         place = np.empty(len(self.below), np.int64)  # of a node among those of its depth
-        for nodes in levels:
+        for nodes in map(np.concatenate, levels):
             place[nodes] = np.arange(len(nodes))
-        inner = [nodes[self.below[nodes] != nodes] for nodes in levels]
-        ends = np.cumsum([0, *map(len, inner)])
-        cuts = np.concatenate(inner)
-        bits = taken(x, self.column[cuts]) > xp.asarray(self.at[cuts], x.dtype)
+        inner = [cuts for _, cuts in levels]
+        every = np.concatenate(inner)
+        bits = taken(x, self.column[every]) > xp.asarray(self.at[every], x.dtype)
+        ends = pairwise(np.cumsum([0, *map(len, inner)]))
         values: Any = None
-        for nodes, cut, first, last in reversed(list(zip(levels, inner, ends, ends[1:], strict=False))):
-            leaves = xp.asarray(self.values[nodes[: len(nodes) - len(cut)]], x.dtype)
-            found = [xp.broadcast_to(leaves, (len(x), *leaves.shape))]
-            if len(cut):
-                both = taken(values, place[np.concatenate([self.above[cut], self.below[cut]])])
-                found.append(xp.where(bits[:, first:last, None], both[:, : len(cut)], both[:, len(cut) :]))
+        for (leaves, cuts), (first, last) in reversed(list(zip(levels, ends, strict=True))):
+            known = xp.asarray(self.values[leaves], x.dtype)
+            found = [xp.broadcast_to(known, (len(x), *known.shape))]
+            if len(cuts):
+                both = taken(values, place[np.concatenate([self.above[cuts], self.below[cuts]])])
+                found.append(xp.where(bits[:, first:last, None], both[:, : len(cuts)], both[:, len(cuts) :]))
             values = xp.concatenate(found, axis=1)
         return taken(values, place[self.roots]).mean(axis=1)
 
-    def _levels(self) -> list[Int64[np.ndarray, "_"]]:  # each of a length of its own
-        """The nodes of each depth, the roots first; of a depth the leaves first."""
-        levels, nodes = list[Int64[np.ndarray, "_"]](), self.roots
+    def _levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Of each depth, the roots' first: its leaves, and its nodes that cut."""
+        levels, nodes = list[tuple[np.ndarray, np.ndarray]](), self.roots
         while len(nodes):
             is_leaf = self.below[nodes] == nodes
-            inner = nodes[~is_leaf]
-            levels.append(np.concatenate([nodes[is_leaf], inner]))
-            nodes = np.concatenate([self.below[inner], self.above[inner]])
+            cuts = nodes[~is_leaf]
+            levels.append((nodes[is_leaf], cuts))
+            nodes = np.concatenate([self.below[cuts], self.above[cuts]])
         return levels
 
 

@@ -113,16 +113,15 @@ def _transposed(op: Op, program: OpProgram, known: KnownArrays, after: np.ndarra
     found = []
     for one in _standins(op, program, known):
         if known.unknown[one.operand].any():
-            # `&` of arrays without axes is a number, no array.
-            found.append((one.operand, np.asarray(one.back(after) & known.unknown[one.operand])))
+            found.append((one.operand, one.back(after) & known.unknown[one.operand]))
     if op.name in PRODUCTS:
         for position, (number, other) in enumerate((op.inputs, op.inputs[::-1])):
             constant = ~known.unknown[number] & (known.values[number] != 0)
             factor = known.nonzero(other) if pads(op) else known.unknown[other]
             if constant.any() and factor.any():
                 function = _factor(op, program, position, factor)
-                found.append((number, np.asarray(_linear(program, number, function).back(after) & constant)))
-    return found
+                found.append((number, _linear(program, number, function).back(after) & constant))
+    return [(number, np.asarray(back)) for number, back in found]  # `&` of arrays without axes is a number
 
 
 def _standins(op: Op, program: OpProgram, known: KnownArrays) -> list[Standin]:
