@@ -23,9 +23,9 @@ def test_what_auto_chooses_among() -> None:
     def choice(count: int = 400, form: object = "auto", share: object = "auto", steps: object = "auto", hidden=(5,)):
         return forms.read_choice(form, share, DEFAULT, steps, hidden, rows(count))
 
-    assert choice() == forms.FormChoice(("plain", "linear", "steps", "forest"), 1, 0.2)
+    assert choice() == forms.FormChoice(("plain", "linear", "steps", "trees"), 1, 0.2)
     assert choice(count=100) == forms.FormChoice(("plain", "linear"), 3, 1 / 3)
-    assert choice(count=100, share=0.2) == forms.FormChoice(("plain", "linear", "steps", "forest"), 1, 0.2)
+    assert choice(count=100, share=0.2) == forms.FormChoice(("plain", "linear", "steps", "trees"), 1, 0.2)
     assert choice(count=30) == forms.FormChoice(("plain",), 0, 0.0)
     assert choice(steps=100) == forms.FormChoice(("plain",), 0, 0.0) == choice(steps=100, hidden=())
     assert choice(steps=100, share=0.3) == forms.FormChoice(("plain",), 1, 0.3)
@@ -33,7 +33,8 @@ def test_what_auto_chooses_among() -> None:
     copies = np.column_stack([rows(400), rows(400)[:, 0] + 1e-3 * rows(401)[1:, 1]])
     assert "components" in forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), copies).forms
     many = np.random.default_rng(0).standard_normal((200, 200))
-    assert forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), many).forms == ("components", "plain", "steps", "forest")
+    wide = forms.read_choice("auto", "auto", DEFAULT, "auto", (5,), many)
+    assert wide.forms == ("components", "plain", "steps", "trees")
     assert forms.read_choice("auto", 0, DEFAULT, "auto", (5,), many).forms == ("plain",)
 
 

@@ -92,7 +92,7 @@ def test_the_noise_of_each_network_is_its_members(rng_key) -> None:
 def test_a_default_fit_is_a_mixture_and_everything_reads_it(short) -> None:
     x, y = linear_rows(rows=200)
     model = bp.BayesianSparseRegressor(**FEW).fit(x, y)
-    assert set(model.weights_) <= {"plain", "linear", "steps", "forest"} and model.form_ == next(iter(model.weights_))
+    assert set(model.weights_) <= {"plain", "linear", "steps", "trees"} and model.form_ == next(iter(model.weights_))
     assert sum(model.weights_.values()) == pytest.approx(1.0) and len(model._law.members) == 2 * len(model.weights_)
     mean, std, ends = model.predict(x, return_std=True, interval=0.8)
     read = bp.predict(jax.random.key(0), model.bnn_, model.params_, model.inputs_of(x), mask=model.mask_)

@@ -1,6 +1,7 @@
-"""A forest as a network's input: what it says, whom it has seen, and where it is taken."""
+"""Trees as a network's input: what a forest says, whom it has seen, and where trees are taken."""
 
 import pickle
+from functools import partial
 
 import jax
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import bayesprune as bp
 from bayesprune.deploy import reader
-from bayesprune.sklearn import choosing, forms, saving, stacking, trees, whole
+from bayesprune.sklearn import choosing, forest, forms, saving, stacking, trees, whole
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import fit_columns, of_rows
 
@@ -26,8 +27,8 @@ def cells(rows: int = 240, seed: int = 0, side: int = 6) -> tuple[np.ndarray, np
 
 def sklearns(kind: type, x: np.ndarray, y: np.ndarray) -> object:
     """The same forest, as scikit-learn walks it."""
-    how = {"max_depth": trees.DEPTH, "max_leaf_nodes": trees.LEAVES, "min_samples_leaf": trees.LEAST_ROWS}
-    return kind(trees.NUMBER, max_features=trees.SHARE, random_state=np.random.RandomState(3), **how).fit(x, y)
+    how = {"max_depth": forest.DEPTH, "max_leaf_nodes": forest.LEAVES, "min_samples_leaf": forest.LEAST_ROWS}
+    return kind(forest.NUMBER, max_features=forest.SHARE, random_state=np.random.RandomState(3), **how).fit(x, y)
 
 
 @pytest.mark.parametrize("targets", ["one", "two", "labels"])
@@ -35,7 +36,7 @@ def test_it_says_what_scikit_learns_forest_says(targets: str) -> None:
     """At rows between the trained ones, and at thresholds themselves, in double and, folded for small runtimes, in single."""
     x, y = cells()
     y = {"one": y, "two": np.column_stack([y, -3.0 * y + x[:, 0]]), "labels": np.digitize(y, [-0.5, 0.5])}[targets]
-    found, unseen = trees.grow(3, x, y, labels=targets == "labels")
+    found, unseen = forest.grow(3, x, y)
     inner = found.below != np.arange(len(found.below))
     new = np.concatenate([cells(seed=1)[0], np.tile(x[:1], (50, 1))])
     new[-50:, 2] = found.at[inner & (found.column == 2)][:50]
@@ -55,7 +56,7 @@ def test_trees_that_had_not_seen_a_row_know_nothing_of_noise() -> None:
     """Of targets that nothing tells the whole forest follows its rows; those that a row is trained on must not."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((400, 3)), rng.standard_normal(400)
-    found, unseen = trees.grow(0, x, y, labels=False)
+    found, unseen = forest.grow(0, x, y)
     assert np.corrcoef(found.says(x)[:, 0], y)[0, 1] > 0.8
     assert abs(np.corrcoef(unseen[:, 0], y)[0, 1]) < 4.0 / np.sqrt(len(y))  # four standard errors
 
@@ -68,10 +69,10 @@ def test_alike_rows_do_not_tell_their_targets() -> None:
     rng = np.random.default_rng(0)
     group = rng.permutation(np.arange(200) % 20)
     x, y = np.eye(20)[group], rng.standard_normal(200)
-    unseen = trees.grow(0, x, y, labels=False).unseen[:, 0]
+    unseen = forest.grow(0, x, y).unseen[:, 0]
     apart = [values - np.array([values[group == one].mean() for one in range(20)])[group] for values in (unseen, y)]
     assert np.corrcoef(*apart)[0, 1] < -0.5
-    model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 600}, form="forest", held_out=0.2).fit(x, y)
+    model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 600}, form="trees", held_out=0.2).fit(x, y)
     _, std, ends = model.predict(x, return_std=True, interval=0.9)
     new = rng.standard_normal(200)
     assert std.mean() > 0.9 and np.mean((new >= ends[:, 0]) & (new <= ends[:, 1])) > 0.85  # .9, and .021 its standard error
@@ -82,19 +83,21 @@ def test_rows_with_missing_targets_are_foreseen_and_not_grown_on() -> None:
     y = np.column_stack([y, 2.0 * y])
     y[::3, 1] = np.nan
     whole_rows = ~np.isnan(y[:, 1])
-    _, unseen = trees.grow_whole(0, x, y)
-    alone, seen = trees.grow(0, x[whole_rows], y[whole_rows], labels=False)
+    grow = partial(forest.grow, 0)
+    _, unseen = trees.of_whole_rows(grow, x, y)
+    alone, seen = forest.grow(0, x[whole_rows], y[whole_rows])
     np.testing.assert_array_equal(unseen[whole_rows], seen)
     np.testing.assert_array_equal(unseen[~whole_rows], alone.says(x[~whole_rows]))
-    assert trees.grow_whole(0, x[:30], np.where(np.arange(30)[:, None] < 25, np.nan, 1.0)) is None
-    assert trees.grow_whole(0, x, np.tile(y[:, :1], 21)) is None and trees.grow_whole(0, x, np.arange(len(x)) % 21) is None
+    assert trees.of_whole_rows(grow, x[:30], np.where(np.arange(30)[:, None] < 25, np.nan, 1.0)) is None
+    for many in (np.tile(y[:, :1], 21), np.arange(len(x)) % 21):
+        assert trees.of_whole_rows(grow, x, many) is None
 
 
 def test_a_network_reads_it_and_nothing_else() -> None:
     """Rows to fit bring what unseen trees say; others ask the forest. Of the forms that do not read it nothing is changed."""
     x, y = cells()
-    grown = trees.grow(0, x, y, labels=False)
-    columns = fit_columns(x, trees=grown.trees)
+    grown = forest.grow(0, x, y)
+    columns = fit_columns(x, trees=(grown.trees,))
     extended = np.concatenate([x, grown.unseen], axis=1)
     read = columns.only(steps=False, components=False, clipped=False, trees=True)
     scaling = grown.trees.scaling
@@ -102,7 +105,7 @@ def test_a_network_reads_it_and_nothing_else() -> None:
     for rows, said in ((x, grown.trees.says(x)), (extended, grown.unseen)):
         np.testing.assert_allclose(read.apply(rows), (said - scaling.loc) / scaling.scale, atol=1e-5)
     plain = columns.only(steps=False, components=False, clipped=False)
-    assert plain.trees is None
+    assert plain.trees == ()
     np.testing.assert_array_equal(plain.apply(extended), fit_columns(x).apply(x))
     assert of_rows(read, extended, np.arange(100), None) is read
     # Used is what it cuts; importances, joined as logarithms, are shared out by what cuts gain.
@@ -113,9 +116,9 @@ def test_a_network_reads_it_and_nothing_else() -> None:
     np.testing.assert_allclose(np.exp(logs), grown.trees.shares)
     assert grown.trees.shares[:2].min() > grown.trees.shares[2] > grown.trees.shares[3] == 0.0
     # A forest that says the same of all rows is silent.
-    flat = trees.grow(0, x, np.zeros(len(x)), labels=False)
+    flat = forest.grow(0, x, np.zeros(len(x)))
     assert not flat.trees.shares.any() and np.isinf(flat.trees.scaling.scale).all()
-    flat_columns = fit_columns(x, trees=flat.trees).only(steps=False, components=False, clipped=False, trees=True)
+    flat_columns = fit_columns(x, trees=(flat.trees,)).only(steps=False, components=False, clipped=False, trees=True)
     assert flat_columns.silent.all() and not flat_columns.apply(x).any()
 
 
@@ -124,10 +127,10 @@ def test_it_is_taken_where_the_others_are_behind_without_it() -> None:
     rng = np.random.default_rng(0)
     base = rng.standard_normal(200)
     for lead, taken in ((0.001, False), (0.1, True)):
-        assert ("forest" in stacking.weights_of({"plain": base, "forest": base + lead})) == taken
+        assert ("trees" in stacking.weights_of({"plain": base, "trees": base + lead})) == taken
     noisy = base + 0.1 + 5.0 * rng.standard_normal(200)
-    assert "forest" not in stacking.weights_of({"plain": np.maximum(base, noisy) + 0.5, "forest": noisy})
-    assert stacking.weights_of({"forest": base}) == {"forest": 1.0}
+    assert "trees" not in stacking.weights_of({"plain": np.maximum(base, noisy) + 0.5, "trees": noisy})
+    assert stacking.weights_of({"trees": base}) == {"trees": 1.0}
 
 
 @pytest.mark.parametrize("labels", [False, True])
@@ -145,9 +148,9 @@ def test_it_is_not_tried_where_it_says_nothing_more(labels: bool) -> None:
         model._predicting_by = lambda member, model=model: model
         rows = np.concatenate([x, said[:, None]], axis=1)
         fitted = choosing.Trials(model, rows, target, [(np.arange(len(x))[1::2], held)], print, 0)
-        assert not fitted.ruled_out("forest")  # nothing is fitted that it could be compared with
+        assert not fitted.ruled_out("trees")  # nothing is fitted that it could be compared with
         fitted.judged["plain"], fitted.members["plain"] = [judged], [None]
-        assert fitted.ruled_out("forest") == (not tried)
+        assert fitted.ruled_out("trees") == (not tried)
 
 
 @pytest.mark.fast_cases(1)
@@ -158,8 +161,8 @@ def test_an_estimator_that_reads_one(kind: type, tmp_path) -> None:
     new, wanted = cells(seed=1)
     if kind is bp.BayesianSparseClassifier:
         y, wanted = y > 0, wanted > 0
-    model = kind(**SETTINGS | {"num_steps": 400}, form="forest").fit(x, y)
-    assert model.score(new, wanted) > 0.8 and model.weights_ == {"forest": 1.0}
+    model = kind(**SETTINGS | {"num_steps": 400}, form="trees").fit(x, y)
+    assert model.score(new, wanted) > 0.8 and model.weights_ == {"trees": 1.0}
     predict = model.predict if kind is bp.BayesianSparseRegressor else model.predict_proba
     np.testing.assert_array_equal(getattr(pickle.loads(pickle.dumps(model)), predict.__name__)(new), predict(new))
     assert not model.used_features_[3] and model.feature_importances_[3] == 0.0
@@ -174,19 +177,19 @@ def test_where_there_is_none_it_is_refused_or_left_out() -> None:
     """Of too many classes, or too few whole rows; and under a time limit that it would take too much of, which is said."""
     x, y = cells(100)
     with pytest.raises(ValueError, match="at most 20 classes or columns of y: leave form= out"):
-        bp.BayesianSparseClassifier(**SETTINGS, form="forest").fit(x, np.arange(100) % 25)
-    both, limited, free = forms.FormChoice(("plain", "forest"), 1, 0.2), Budget(1e-3), Budget(np.inf)
-    assert forms.with_a_forest(both, free, 0, x, np.arange(100) % 25)[0].forms == ("plain",) and not free.left_out
-    choice, grown = forms.with_a_forest(both, limited, 0, x, y)
-    assert choice.forms == ("plain",) and grown is None and limited.left_out == {"forms": ("forest",)}
-    choice, grown = forms.with_a_forest(forms.FormChoice(("forest",), 0, 0.0), limited, 0, x, y)
-    assert choice.forms == ("forest",) and grown is not None  # what is asked for
+        bp.BayesianSparseClassifier(**SETTINGS, form="trees").fit(x, np.arange(100) % 25)
+    both, limited, free = forms.FormChoice(("plain", "trees"), 1, 0.2), Budget(1e-3), Budget(np.inf)
+    assert forms.with_trees(both, free, 0, x, np.arange(100) % 25)[0].forms == ("plain",) and not free.left_out
+    choice, grown = forms.with_trees(both, limited, 0, x, y)
+    assert choice.forms == ("plain",) and grown == () and limited.left_out == {"forms": ("trees",)}
+    choice, grown = forms.with_trees(forms.FormChoice(("trees",), 0, 0.0), limited, 0, x, y)
+    assert choice.forms == ("trees",) and len(grown) == 2  # what is asked for
 
 
 @pytest.mark.slow
 def test_it_is_in_every_file(tmp_path) -> None:
     x, y = cells()
-    model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 400}, form="forest").fit(x, y)
+    model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 400}, form="trees").fit(x, y)
     small = model.compact(keep="mean")
     assert small.certify().holds
     wanted = small.predict(x)
@@ -206,7 +209,7 @@ def test_auto_takes_it_of_cells_and_not_of_lines() -> None:
     x, y = cells(700, side=12)
     settings = {"hidden": (8,), "num_samples": 20, "random_state": 0}
     model = bp.BayesianSparseRegressor(**settings).fit(x, y)
-    assert model.weights_["forest"] > 0.2 and model.score(*cells(700, seed=1, side=12)) > 0.5
-    assert "forest" not in bp.BayesianSparseRegressor(**settings).fit(x, x[:, 0] + 0.1 * y).weights_
+    assert model.weights_["trees"] > 0.2 and model.score(*cells(700, seed=1, side=12)) > 0.5
+    assert "trees" not in bp.BayesianSparseRegressor(**settings).fit(x, x[:, 0] + 0.1 * y).weights_
     one = bp.BayesianSparseRegressor(**settings, stacking=False).fit(x, y)
-    assert "forest" not in one.weights_  # one network is asked for
+    assert "trees" not in one.weights_  # one network is asked for

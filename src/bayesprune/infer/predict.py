@@ -80,7 +80,7 @@ def predict(
     if linearised:
         check_linearised(bnn, params)
     params, num_samples = networks(params, num_samples)
-    blocks = [np.asarray(_mean(bnn, linearised)(rng_key, params, mask, block, send(num_samples))) for block in blocks_of(x)]
+    blocks = [np.asarray(mean_over(bnn, linearised)(rng_key, params, mask, block, send(num_samples))) for block in blocks_of(x)]
     return rows_of(blocks, rows_in(x))
 
 
@@ -216,8 +216,8 @@ def _row_bytes(x: PyTree) -> int:
 
 
 def _chunks(block: np.ndarray, rows: int) -> np.ndarray:
-    missing = -len(block) % rows
-    block = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)])
+    if missing := -len(block) % rows:
+        block = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)])
     return block.reshape((-1, rows, *block.shape[1:]))
 
 
@@ -279,7 +279,9 @@ def draw_outputs(
 
 
 @functools.lru_cache(maxsize=32)
-def _mean(bnn: BNN, linearised: bool) -> Callable[..., jax.Array]:
+def mean_over(bnn: BNN, linearised: bool) -> jax.stages.Wrapped:
+    """The compiled mean over networks of one block of rows."""
+
     def mean(rng_key, params, mask, block, num_samples):  # type: ignore[no-untyped-def]
         def add(index, total):  # type: ignore[no-untyped-def]
             return total + draw_outputs(bnn, rng_key, index, params, mask, block, linearised)

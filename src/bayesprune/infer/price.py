@@ -18,6 +18,7 @@ from bayesprune.core.send import send
 from bayesprune.core.shown import line
 from bayesprune.core.types import PyTree
 from bayesprune.infer.laid_out import Laid, lay_out
+from bayesprune.infer.predict import blocks_of, check_inputs, mean_over, networks
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
@@ -38,9 +39,9 @@ class Price:
     """What a run costs. Seconds are those of this machine as busy as it is now, bytes those of one device.
 
     ``seconds``: of all: ``compile_seconds``, once, ``start_seconds``, and ``step_seconds``, ``act_seconds`` and
-    ``eval_seconds`` for each of ``steps``, ``acts`` and ``evaluations``. ``memory_bytes``: held at once by the training loop,
-    ``data_bytes`` of them by arrays of data. ``file_bytes``: of ``fit.save``, where no
-    weight has fallen: zeros are left out of it.
+    ``eval_seconds`` for each of ``steps``, ``acts`` and ``evaluations``. ``memory_bytes``: held at once by the training
+    loop, or by an evaluation; ``data_bytes`` of them by arrays of data. ``file_bytes``: of ``fit.save``, where no weight has
+    fallen: zeros are left out of it.
     """
 
     compile_seconds: float
@@ -83,7 +84,8 @@ def price(
     """What ``fit_svi(rng_key, program, data, **arguments)`` will cost, before it runs.
 
     The fit is checked and compiled as it will be, and its steps, acts and evaluations are tried: a few of each. Memory is what
-    the compiled loop says of itself, and the copy of the parameters that is kept for the day the loss is not finite. Nothing is
+    the compiled loop says of itself, and the copy of the parameters that is kept for the day the loss is not finite; or, where
+    that is more, what is kept between steps and what the mean over networks takes of a block of held-out rows. Nothing is
     written, no callback is called; the fit that follows in this process compiles nothing anew, and takes that much less.
 
     Args:
@@ -112,8 +114,8 @@ def price(
     few = min(FEW, laid.periods.num_steps)
     cold, _ = _timed(lambda: _fit(laid, few))
     warm, tried = _timed(lambda: _fit(laid, few))
-    memory_bytes, data_bytes, step_seconds = _of_loop(laid, probe_seconds)
-    step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
+    loop = _of_loop(laid, probe_seconds)
+    step_seconds = loop.step_seconds or _by_differences(laid, few, warm, probe_seconds)
     acts, evaluations = _acts(laid, few, warm), _evaluations(laid, tried)
     return Price(
         max(cold - warm, 0.0) + acts.compile_seconds + evaluations.compile_seconds,
@@ -124,21 +126,31 @@ def price(
         acts.number,
         evaluations.seconds,
         evaluations.number,
-        memory_bytes,
-        data_bytes,
+        max(loop.memory_bytes, loop.kept_bytes + evaluations.memory_bytes),
+        loop.data_bytes,
         _file_bytes(tried, laid.periods.num_steps) + acts.file_bytes + evaluations.file_bytes,
     )
 
 
-def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, float]:
-    """Bytes that the compiled loop holds at once, those of the data among them, and the seconds of a step."""
+class _Loop(NamedTuple):
+    """Bytes that the compiled loop holds at once, that are kept when it has run, and of the data; seconds of a step, or 0."""
+
+    memory_bytes: int
+    kept_bytes: int
+    data_bytes: int
+    step_seconds: float = 0.0
+
+
+def _of_loop(laid: Laid, probe_seconds: float) -> _Loop:
     begun = start(laid.recipe, laid.rng_key, laid.feed, laid.given)
     data, mask, run_steps = laid.feed.alike, begun.sparse.mask, begun.loop.run
     said: Any = run_steps.lower(begun.carry, data, mask, send(0, np.int32)).compile().memory_analysis()
-    sizes = said.argument_size_in_bytes + said.output_size_in_bytes + said.temp_size_in_bytes - said.alias_size_in_bytes
-    memory_bytes = int(sizes) + _size(begun.carry.params)  # and their copy for the day the loss is not finite
+    copied = _size(begun.carry.params)  # for the day the loss is not finite
+    kept_bytes = int(said.argument_size_in_bytes) + copied
+    of_steps = said.output_size_in_bytes + said.temp_size_in_bytes - said.alias_size_in_bytes
+    found = _Loop(kept_bytes + int(of_steps), kept_bytes, _size(data))
     if not isinstance(laid.feed, WholeFeed):
-        return memory_bytes, _size(data), 0.0
+        return found
     some = lambda carry, steps: jax.block_until_ready(run_steps(carry, data, mask, send(steps, np.int32)))  # noqa: E731
     (carry, _, _), steps, count, seconds = some(begun.carry, 1), 16, 0, 0.0
     while seconds < probe_seconds:
@@ -146,7 +158,7 @@ def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, float]:
         count, seconds, steps = count + int(done), seconds + taken, min(CHUNK, 4 * steps)
         if not int(done):  # it diverges, which is for the fit to say
             break
-    return memory_bytes, _size(data), seconds / max(count, 1)
+    return found._replace(step_seconds=seconds / max(count, 1))
 
 
 def _size(tree: PyTree) -> int:
@@ -179,12 +191,14 @@ def _by_differences(laid: Laid, few: int, warm: float, probe_seconds: float) -> 
 
 
 class _Between(NamedTuple):
-    """What happens between steps: seconds of one, of compiling the first, how many, and the bytes that all leave in a file."""
+    """What happens between steps: seconds of one, of compiling the first, how many, and the bytes that all leave in a file and
+    that one holds at once."""
 
     seconds: float = 0.0
     compile_seconds: float = 0.0
     number: int = 0
     file_bytes: int = 0
+    memory_bytes: int = 0
 
 
 def _acts(laid: Laid, few: int, warm: float) -> _Between:
@@ -210,7 +224,20 @@ def _evaluations(laid: Laid, tried: FitResult) -> _Between:
         laid.rng_key, laid.program, tried.params, watch.data, mask=tried.mask, num_samples=watch.num_samples
     )
     (cold, _), (again, figures) = _timed(see), _timed(see)
-    return _Between(again, max(cold - again, 0.0), number, 8 * (len(figures) + 1) * number)  # and the step of each
+    left = 8 * (len(figures) + 1) * number  # and the step of each
+    return _Between(again, max(cold - again, 0.0), number, left, _of_evaluation(laid, tried))
+
+
+def _of_evaluation(laid: Laid, tried: FitResult) -> int:
+    """Bytes of a block of held-out rows, twice, as it is cut on the host, and of what the mean over networks takes of it."""
+    if not isinstance(laid.program, BNN) or laid.watch.data is None:
+        return 0
+    key, x, mask = check_inputs(laid.rng_key, laid.program, tried.params, laid.watch.data.x, tried.mask, laid.watch.num_samples)
+    params, number = networks(tried.params, laid.watch.num_samples)
+    block = next(iter(blocks_of(x)))
+    compiled = mean_over(laid.program, False).lower(key, params, mask, block, send(number)).compile()
+    said: Any = compiled.memory_analysis()
+    return 2 * _size(block) + int(said.temp_size_in_bytes + said.output_size_in_bytes)
 
 
 def _file_bytes(tried: FitResult, num_steps: int) -> int:

@@ -113,13 +113,13 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             check_integer(self.batch_size, "batch_size")
         cuts = None if found is None else found.whole
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
-        choice, grown = forms.with_a_forest(choice, self._budget, self._seed, x, y)
+        choice, grown = forms.with_trees(choice, self._budget, self._seed, x, y)
         candidates = {name: forms.FORMS[name] for name in choice.forms}
-        components, trees = any(form.components for form in candidates.values()), None if grown is None else grown.trees
+        components, trees = any(form.components for form in candidates.values()), tuple(one.trees for one in grown)
         whole = fit_columns(x, cuts=cuts, components=components, trees=trees)
         x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
         self._background = x[reasons.background(len(x))]
-        x = x if grown is None else np.concatenate([x, grown.unseen], axis=1)
+        x = np.concatenate([x, *(one.unseen for one in grown)], axis=1)
         columns = {name: whole.only(form.steps, form.components, form.wide, form.trees) for name, form in candidates.items()}
 
         def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch) -> cutting.Learned:

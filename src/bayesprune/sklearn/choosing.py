@@ -9,10 +9,10 @@ from jaxtyping import Float64
 
 from bayesprune.sklearn import measures
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
-from bayesprune.sklearn.forms import FOREST, LINEAR, FormChoice
+from bayesprune.sklearn.forms import LINEAR, TREES, FormChoice
 from bayesprune.sklearn.measures import WORST, is_behind
 from bayesprune.sklearn.mixture import Member
-from bayesprune.sklearn.stacking import WORTH_OF_FOREST, mixed, stacked, weights_of
+from bayesprune.sklearn.stacking import WORTH_OF_TREES, mixed, stacked, weights_of
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 Learn = Callable[..., Any]  # of a form, rows, steps, and what follows them
@@ -72,23 +72,23 @@ class Trials:
     def ruled_out(self, form: str) -> bool:
         """Whether a form is not worth a fit: models that are quickly fitted, and see what it does, are behind by an error.
 
-        Thresholds are what trees cut at; a linear network is what a ridge, or logistic, regression is. And a forest may know
-        nothing that the forms before it do not.
+        Thresholds are what trees cut at; a linear network is what a ridge, or logistic, regression is. And trees may know
+        nothing that the forms before them do not.
         """
         first = next(iter(self.judged), None)
         if first is None:
             return False
-        if form == FOREST:
-            return self._forest_adds_nothing()
+        if form == TREES:
+            return self._trees_add_nothing()
         kept, held = self.folds[0]
         measured = self.fitted(first)._measured(form, self.x, self.y, kept, held)
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
-    def _forest_adds_nothing(self) -> bool:
-        """Whether no step from what is foreseen towards what a forest says makes squared errors 1 % less, or by an error.
+    def _trees_add_nothing(self) -> bool:
+        """Whether no step from what is foreseen towards what trees say makes squared errors 1 % less, or by an error.
 
         The best one makes them less by the squared correlation of y - m and f - m, where m is what the forms so far foresee
-        together, and f what the forest says; of classes, probabilities. One in a hundred is half as many nats.
+        together, and f what the trees say; of classes, probabilities. One in a hundred is half as many nats.
         """
         judged = {form: of[0] for form, of in self.judged.items()}
         weights = stacked({form: one.nats for form, one in judged.items()})
@@ -96,7 +96,7 @@ class Trials:
         held = self.folds[0][1]
         missed, ahead = self.fitted(next(iter(judged)))._beside_trees(self.x[held], self.y[held], foreseen)
         both = (missed * ahead).sum(axis=1)
-        least = 2.0 * WORTH_OF_FOREST * np.square(missed).sum() * np.square(ahead).sum()
+        least = 2.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
         return bool(np.square(both.sum()) < least) or not is_behind(-both)
 
     def cut(self, form: str, rung: int) -> "JudgedCut":

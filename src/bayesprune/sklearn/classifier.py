@@ -107,8 +107,10 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         return scores_of_labels(foreseen, np.asarray(y, np.int64))
 
     def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        logs = np.pad(x[:, self._columns.num_columns :], ((0, 0), (1, 0)))  # of classes beside the first
-        return np.eye(foreseen.shape[1])[np.asarray(y, np.int64)] - foreseen, softmax(logs, axis=1) - foreseen
+        classes = foreseen.shape[1]
+        logs = x[:, self._columns.num_columns :].reshape((len(x), -1, classes - 1))  # of classes beside the first
+        said = softmax(np.pad(logs, ((0, 0), (0, 0), (1, 0))), axis=2).mean(axis=1)
+        return np.eye(classes)[np.asarray(y, np.int64)] - foreseen, said - foreseen
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return self._is_tempered()

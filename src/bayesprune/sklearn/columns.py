@@ -28,7 +28,7 @@ class Columns(NamedTuple):
     ``at``, ``owner``: of each step its place, in the column's units, and its column. ``steps``: their scaling.
     ``turn``: (columns, components), from standardised columns to components of unit size; ``components``: their scaling.
     ``outnumber``: whether there are as many columns as rows, or more; ``alone``: the columns themselves are not read.
-    ``bends``: of columns that reach far, a second input each. ``trees``: a forest, what it says being inputs.
+    ``bends``: of columns that reach far, a second input each. ``trees``: what they say being inputs.
     """
 
     scaling: Scaling
@@ -41,7 +41,7 @@ class Columns(NamedTuple):
     outnumber: bool = False
     alone: bool = False
     bends: Bends = NONE
-    trees: Trees | None = None
+    trees: tuple[Trees, ...] = ()
 
     @property
     def num_columns(self) -> int:
@@ -51,20 +51,20 @@ class Columns(NamedTuple):
     @property
     def num_inputs(self) -> int:
         """What the network reads of a row."""
-        beside = 0 if self.trees is None else self.trees.num_outputs
+        beside = sum(trees.num_outputs for trees in self.trees)
         return (0 if self.alone else len(self.turn)) + len(self.bends.owner) + len(self.owner) + self.turn.shape[1] + beside
 
     @property
     def silent(self) -> Bool[np.ndarray, " inputs"]:
         """Inputs that are zero in every row: constant columns, and what the form leaves out."""
         first = [] if self.alone else [np.isinf(np.ravel(self.scaling.scale)), np.zeros(len(self.bends.owner), bool)]
-        scalings = [self.steps, self.components] + ([] if self.trees is None else [self.trees.scaling])
+        scalings = [self.steps, self.components, *(trees.scaling for trees in self.trees)]
         return np.concatenate([*first, *(np.isinf(np.ravel(part.scale)) for part in scalings)])
 
     def of_column(self, values: Shaped[np.ndarray, " inputs"], join: np.ufunc) -> Shaped[np.ndarray, " columns"]:
         """One value for each of the table's columns, joined from those of all that the network reads of it.
 
-        A component is read of every column that is not constant, a forest of those that it cuts: importances, which are joined
+        A component is read of every column that is not constant, trees of those that they cut: importances, which are joined
         as logarithms, by what the cuts gain. Inputs that are silent count for nothing.
         """
         nothing = -np.inf if join is np.logaddexp else np.zeros((), values.dtype)
@@ -77,11 +77,15 @@ class Columns(NamedTuple):
         components = columns + len(owner) + self.turn.shape[1]
         for value in values[columns + len(owner) : components]:
             joined[varies] = join(joined[varies], value)
-        shares = np.zeros(0) if self.trees is None else self.trees.shares
-        cut = np.flatnonzero(shares)
-        for value in values[components:]:
-            joined[cut] = join(joined[cut], value + np.log(shares[cut]) if join is np.logaddexp else value)
+        for trees, said in zip(self.trees, self._of_trees(values[components:]), strict=True):
+            cut = np.flatnonzero(trees.shares)
+            for value in said:
+                joined[cut] = join(joined[cut], value + np.log(trees.shares[cut]) if join is np.logaddexp else value)
         return joined
+
+    def _of_trees(self, values: Any, axis: int = 0) -> list[np.ndarray]:
+        """Values of what trees say, in parts of one forest, or boosted trees."""
+        return np.split(values, np.cumsum([trees.num_outputs for trees in self.trees]), axis)[:-1]
 
     def only(self, steps: bool, components: bool, clipped: bool, trees: bool = False) -> "Columns":
         """The map of one form: the columns alone, or all inputs, those that the form does not use being zero.
@@ -90,15 +94,15 @@ class Columns(NamedTuple):
         so share one compiled program. Where columns outnumber rows, components replace them: of 1,100 bits in 165 rows each
         says next to nothing, and a prior for so many inputs would leave the components out with them.
 
-        ``trees``: what a forest says, and nothing else. Of rows that are alike in X, trees that had not seen one are the mean
+        ``trees``: what these say, and nothing else. Of rows that are alike in X, trees that had not seen one are the mean
         of the others, which is the lower the higher its own target is: who reads X beside them learns the target from that.
         """
         none = Scaling(np.zeros(0), np.zeros(0))
         if trees:
             bare = self.only(steps=False, components=False, clipped=False)
             return bare._replace(alone=True, bends=NONE, trees=self.trees)
-        if self.trees is not None:
-            return self._replace(trees=None).only(steps, components, clipped)
+        if self.trees:
+            return self._replace(trees=()).only(steps, components, clipped)
         if components and self.outnumber and self.turn.shape[1]:
             return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True)
         if not (steps or components):
@@ -115,12 +119,12 @@ class Columns(NamedTuple):
         return self._replace(at=cuts.at, owner=cuts.column, steps=_spread(x, cuts.at, cuts.column))
 
     def apply(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Shaped[Array, "rows inputs"]:
-        """What the network reads of such rows, float32: z, then bends, steps, components and what a forest says.
+        """What the network reads of such rows, float32: z, then bends, steps, components and what trees say.
 
         z is the standardised column, left out where others stand ``alone``; ``clipped`` it is sign(z) (3 + 3 tanh((|z| - 3)
         / 3)) where |z| > 3: nothing is beyond 6. A step at a of a column is 1 where v > a and else 0, standardised. Components
-        are drawn in as z is. ``xp``: NumPy, or `jax.numpy` for arrays of JAX, which stay in their own precision. Rows that a
-        forest was grown on have what trees that had not seen them say as further columns, see `trees.Grown`.
+        are drawn in as z is. ``xp``: NumPy, or `jax.numpy` for arrays of JAX, which stay in their own precision. Rows that
+        trees were grown on have what those that had not seen them say as further columns, see `trees.Grown`.
         """
         x, unseen = x[:, : self.num_columns], x[:, self.num_columns :]
         z = _scaled(x, self.scaling, xp)
@@ -131,8 +135,9 @@ class Columns(NamedTuple):
         if self.turn.shape[1]:
             whole = _standardised(x, self.scaling) if xp is np else z
             parts.append(_drawn_in(_scaled(whole @ xp.asarray(self.turn, whole.dtype), self.components, xp), xp))
-        if self.trees is not None:
-            parts.append(_scaled(unseen if unseen.shape[1] else self.trees.says(x, xp), self.trees.scaling, xp))
+        for place, trees in enumerate(self.trees):
+            said = self._of_trees(unseen, axis=1)[place] if unseen.shape[1] else trees.says(x, xp)
+            parts.append(_scaled(said, trees.scaling, xp))
         return xp.concatenate(parts, axis=1)
 
 
@@ -203,9 +208,9 @@ def fit_columns(
     clipped: bool = False,
     cuts: Thresholds | None = None,
     components: bool = False,
-    trees: Trees | None = None,
+    trees: tuple[Trees, ...] = (),
 ) -> Columns:
-    """The map for these training rows, with steps at thresholds, components, and a forest. Errors as of `fit_scaling`.
+    """The map for these training rows, with steps at thresholds, components, and trees. Errors as of `fit_scaling`.
 
     >>> cuts = Thresholds(np.array([0]), np.array([1.5]), np.zeros((0, 1)))
     >>> columns = fit_columns(np.array([[0.0], [1.0], [2.0], [3.0]]), cuts=cuts)
@@ -233,7 +238,7 @@ def of_rows(
     Components of so few rows follow each of them: they would be of unit size for those held out, and are not for new ones.
     """
     x = x[:, : columns.num_columns]
-    if columns.alone and columns.trees is None:
+    if columns.alone and not columns.trees:
         return fit_columns(x[rows], components=True).only(steps=False, components=True, clipped=columns.clipped)
     return columns if found is None else columns.stepped(found.by(rows), x[rows])
 

@@ -1,18 +1,20 @@
 """The forms that a network for a table may have, how a fit chooses among them, and what a preset says of that."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from bayesprune.core.checks import got, unknown_name
+from bayesprune.sklearn import boosting, forest
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import is_collinear
-from bayesprune.sklearn.thresholds import LEAST_WHOLE, growth
-from bayesprune.sklearn.trees import MOST_OUTPUTS, Grown, grow_whole, seconds_to_grow
+from bayesprune.sklearn.thresholds import growth
+from bayesprune.sklearn.trees import Grown, of_whole_rows
 
 LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
-MOST_OF_TIME = 0.2  # that is left, for a forest
+MOST_OF_TIME = 0.2  # that is left, for a forest, and for boosted trees
 FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 
 
@@ -20,7 +22,7 @@ FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 class Form:
     """``linear``: no hidden layer. ``wide``: a linear path beside the net, and far numbers drawn in. ``steps``: the net also
     reads on which side of thresholds a number lies, see `thresholds.fit_thresholds`; ``components``: the principal components,
-    each of unit size, and where columns outnumber rows nothing else; ``trees``: what a random forest says, alone."""
+    each of unit size, and where columns outnumber rows nothing else; ``trees``: what these say, alone."""
 
     wide: bool = False
     steps: bool = False
@@ -29,14 +31,14 @@ class Form:
     trees: bool = False
 
 
-LINEAR, THRESHOLDS, FOREST = "linear", "steps", "forest"
+LINEAR, THRESHOLDS, TREES = "linear", "steps", "trees"
 FORMS = {
     "plain": Form(),
     LINEAR: Form(linear=True),
     "wide": Form(wide=True),
     THRESHOLDS: Form(wide=True, steps=True),
     "components": Form(wide=True, components=True),
-    FOREST: Form(linear=True, trees=True),
+    TREES: Form(linear=True, trees=True),
 }
 
 
@@ -47,7 +49,7 @@ class Preset:
     how often, other rows each time."""
 
     num_steps: int = 5000
-    forms: tuple[str, ...] = ("plain", LINEAR, THRESHOLDS, "components", FOREST)
+    forms: tuple[str, ...] = ("plain", LINEAR, THRESHOLDS, "components", TREES)
     held_out: float = 0.2
     folds: int = 1
     grows: bool = True
@@ -70,7 +72,7 @@ class FormChoice:
 
     @property
     def needs_a_forest(self) -> bool:
-        """Whether one is grown: for thresholds, and for how heavy the noise's tails are where anything is chosen."""
+        """Whether a small one is grown: for thresholds, and for how heavy the noise's tails are where anything is chosen."""
         return THRESHOLDS in self.forms or len(self.forms) > 1
 
 
@@ -107,11 +109,11 @@ def read_choice(
         if "components" in forms and not is_collinear(x):
             forms = tuple(name for name in forms if name != "components")
         elif "components" in forms and x.shape[1] >= len(x):
-            forms = ("components", "plain", THRESHOLDS, FOREST)
+            forms = ("components", "plain", THRESHOLDS, TREES)
     if not hidden and forms not in (("plain",), (LINEAR,)):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
     if few and is_auto(form):  # thresholds were not chosen on one of thirteen such tables, and take half of the time
-        forms = tuple(name for name in forms if name not in (THRESHOLDS, FOREST))
+        forms = tuple(name for name in forms if name not in (THRESHOLDS, TREES))
     return FormChoice(forms, folds if share else 0, share)
 
 
@@ -132,33 +134,32 @@ def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:
 
 
 def of_networks(choice: FormChoice) -> FormChoice:
-    """The choice where one network is asked for: without a forest, unless that is what is asked for.
+    """The choice where one network is asked for: without trees, unless these are what is asked for.
 
-    >>> of_networks(FormChoice(("plain", "forest"), 1, 0.2)).forms, of_networks(FormChoice(("forest",), 0, 0.0)).forms
-    (('plain',), ('forest',))
+    >>> of_networks(FormChoice(("plain", "trees"), 1, 0.2)).forms, of_networks(FormChoice(("trees",), 0, 0.0)).forms
+    (('plain',), ('trees',))
     """
-    return replace(choice, forms=tuple(name for name in choice.forms if name != FOREST) or choice.forms)
+    return replace(choice, forms=tuple(name for name in choice.forms if name != TREES) or choice.forms)
 
 
-def with_a_forest(
+def with_trees(
     choice: FormChoice, budget: Budget, seed: int, x: np.ndarray, y: np.ndarray
-) -> tuple[FormChoice, Grown | None]:
-    """The choice, and the forest that one of its forms reads; without that form where none can be grown, or not in time.
+) -> tuple[FormChoice, tuple[Grown, ...]]:
+    """The choice, and what one of its forms reads: a forest, and boosted trees where they can be grown.
 
-    Raises `ValueError` where none can be grown and no other form is asked for.
+    Without that form where no forest can be grown, or not in time. Raises `ValueError` where no other form is asked for.
     """
-    if FOREST not in choice.forms:
-        return choice, None
-    if len(choice.forms) > 1 and budget.limited and seconds_to_grow(seed, x, y) > MOST_OF_TIME * budget.left():
-        budget.left_out["forms"] = (FOREST,)
-        return of_networks(choice), None
-    grown = grow_whole(seed, x, y)
-    if grown is None and len(choice.forms) == 1:
-        raise ValueError(
-            f"form={FOREST!r} needs {LEAST_WHOLE} rows without gaps in y, and takes at most {MOST_OUTPUTS} classes or columns "
-            "of y: leave form= out."
-        )
-    return choice if grown is not None else of_networks(choice), grown
+    if TREES not in choice.forms:
+        return choice, ()
+    alone, seconds = len(choice.forms) == 1, MOST_OF_TIME * budget.left()
+    if not alone and budget.limited and forest.seconds_to_grow(seed, x, y) > seconds:
+        budget.left_out["forms"] = (TREES,)
+        return of_networks(choice), ()
+    growers = (partial(forest.grow, seed), partial(boosting.boost, seed, seconds=seconds))
+    grown = tuple(found for grow in growers if (found := of_whole_rows(grow, x, y)) is not None)
+    if not grown and alone:
+        raise ValueError(f"form={TREES!r} needs {forest.NEEDED}: leave form= out.")
+    return choice if grown else of_networks(choice), grown
 
 
 def _share(held_out: object) -> float:

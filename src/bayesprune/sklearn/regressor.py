@@ -62,14 +62,15 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         form: "plain", the net on standardised columns; "linear", without hidden layers; "wide", with a linear path beside it,
             and numbers drawn in from three deviations on; "steps", which also reads on which side of thresholds a number lies,
             those of a small random forest, the more of them the more rows; "components", which also reads the 24 largest
-            principal components, each of unit size, and of as many columns as rows, or more, nothing else; "forest", which
-            reads what 64 random trees foresee and nothing else, of the rows of the fit what those foresee that had not seen
-            them, without hidden layers. "auto" fits "plain", "linear", "steps", "forest" and, of collinear columns,
-            "components" to four fifths of the rows, and judges them by their log density of the others. "steps" is not fitted
-            where boosted trees, which cut at thresholds, are behind "plain" on those rows by more than a standard error; nor
-            "linear" where a ridge regression is behind; neither "steps" nor "forest", unless ``held_out`` is given, of less
-            than 160 rows. A forest reads nearly every column, and is far larger than a network: it has a part only where rows
-            are foreseen better with it, by a standard error and .005 nats a row, of at most 20 classes or columns of y. Where
+            principal components, each of unit size, and of as many columns as rows, or more, nothing else; "trees", without
+            hidden layers, which reads what trees foresee and nothing else, of the rows of the fit what those foresee that had
+            not seen them: 64 random ones, and boosted ones of five folds, with as many stages as foresee rows best. "auto"
+            fits "plain", "linear", "steps", "trees" and, of collinear columns, "components" to four fifths of the rows, and
+            judges them by their log density of the others. "steps" is not fitted where boosted trees, which cut at thresholds,
+            are behind "plain" on those rows by more than a standard error; nor "linear" where a ridge regression is behind;
+            neither "steps" nor "trees", unless ``held_out`` is given, of less than 160 rows. Trees read nearly every column,
+            and are far larger than a network: they have a part only where rows are foreseen better with them, by a standard
+            error and .005 nats a row; of at most 20 classes or columns of y, boosted ones of 5 classes or one column. Where
             ``num_steps`` is given, where there is no hidden layer, and of less than 40 rows, "auto" is "plain".
         presets: "default", 5,000 steps; "fast", 2,000 of the plain form alone; "best", 10,000, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
@@ -77,8 +78,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             given, or of less than 40 rows, none.
         stacking: whether the forms that "auto" has fitted predict together, with the weights (21.32) that held-out rows speak
             for, each by its fit to all rows and, from 160 rows on, by those to four fifths, which count half: 2.4 % off NLL
-            and CRPS of 26 real tables, for up to twice the time. False, and of a given ``density``: one network, not of a
-            forest, of the form of the highest log density, if it is ahead of "plain", or of "linear" where that is not behind
+            and CRPS of 26 real tables, for up to twice the time. False, and of a given ``density``: one network, not of
+            trees, of the form of the highest log density, if it is ahead of "plain", or of "linear" where that is not behind
             "plain", by more than one standard error; where columns outnumber rows, ahead of "components".
         time_limit: seconds that the fit may take; None: as many as it needs. By the pace of the first steps forms, folds and
             held-out rows are left out for which there is no time, then steps: a half, three quarters, down to 250. These are
@@ -214,7 +215,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean = foreseen[..., 0]
-        return np.nan_to_num(y.reshape(mean.shape) - mean), x[:, self._columns.num_columns :] - mean
+        said = x[:, self._columns.num_columns :].reshape((len(x), -1, mean.shape[1])).mean(axis=1)
+        return np.nan_to_num(y.reshape(mean.shape) - mean), said - mean
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)

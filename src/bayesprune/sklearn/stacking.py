@@ -4,12 +4,12 @@ import numpy as np
 from jaxtyping import Float64
 from scipy.special import logsumexp
 
-from bayesprune.sklearn.forms import FOREST
+from bayesprune.sklearn.forms import TREES
 from bayesprune.sklearn.measures import is_behind
 
 PSEUDO = 2.0  # rows a form is given beside the held-out ones: eighty of those are few, and one form's luck is not all the law
 LEAST = 0.05  # of a weight: one below it moves no prediction, and its fit to all rows costs as much as any other's
-WORTH_OF_FOREST = 0.005  # that a mixture must be ahead by with a forest in it, which is many times a network's size
+WORTH_OF_TREES = 0.005  # that a mixture must be ahead by with trees in it, which are many times a network's size
 ROUNDS = 200  # of EM; the weights of four forms move by less than .001 from there on
 REFERENCE = "yao2018stacking"
 
@@ -49,17 +49,17 @@ def mixed(nats: dict[str, Float64[np.ndarray, " rows"]], weights: dict[str, floa
 
 
 def weights_of(nats: dict[str, Float64[np.ndarray, " rows"]]) -> dict[str, float]:
-    """Weights as of `stacked`, of a network that reads a forest 0 unless the others foresee rows worse without it.
+    """Weights as of `stacked`, of a network that reads trees 0 unless the others foresee rows worse without it.
 
-    Worse is by one standard error, and by .005 nats a row: a forest reads nearly every column, and is no small network.
+    Worse is by one standard error, and by .005 nats a row: trees read nearly every column, and are no small network.
 
     >>> near, far = np.linspace(-1.0, 0.0, 50), np.linspace(-2.0, 0.0, 50)
-    >>> sorted(weights_of({"plain": near, "forest": near})), sorted(weights_of({"plain": far, "forest": near}))
-    (['plain'], ['forest', 'plain'])
+    >>> sorted(weights_of({"plain": near, "trees": near})), sorted(weights_of({"plain": far, "trees": near}))
+    (['plain'], ['plain', 'trees'])
     """
-    weights, others = stacked(nats), {form: one for form, one in nats.items() if form != FOREST}
+    weights, others = stacked(nats), {form: one for form, one in nats.items() if form != TREES}
     if not others or len(others) == len(nats):
         return weights
     without = stacked(others)
     lead = mixed(nats, weights) - mixed(others, without)
-    return weights if lead.mean() >= WORTH_OF_FOREST and is_behind(-lead) else without
+    return weights if lead.mean() >= WORTH_OF_TREES and is_behind(-lead) else without

@@ -65,8 +65,8 @@ class WithCompact:
         """The estimator as one small network, for files and other runtimes: of rows of X to E[y | X, w], in the units of y.
 
         It reads the table's columns as they are, in single precision, where they are numbers without gaps, and else what
-        ``numbers_of(X)`` gives. Standardising, steps, components and the trees of a forest are its first operations, taking y
-        back to its units is its last one. A forest takes some hundred kB, and most of the time of a prediction: where small
+        ``numbers_of(X)`` gives. Standardising, steps, components and trees are its first operations, taking y
+        back to its units is its last one. Trees take some hundred kB, and most of the time of a prediction: where small
         is what counts, fit with ``stacking=False``, which goes without. Of a classifier it gives probabilities in the order of
         ``classes_``.
 
