@@ -54,6 +54,18 @@ def test_twice_the_net_is_more_memory(rng_key) -> None:
 
 
 @pytest.mark.slow
+def test_an_evaluation_holds_a_block_of_rows(rng_key) -> None:
+    """Of many held-out rows that is more than a step holds; of few it is not, and the loop's is said."""
+    data = programs.classes()
+    many = bp.Dataset(np.tile(data.x, (500, 1)), np.tile(data.y, 500))
+    told = lambda **seen: bp.price(rng_key, programs.small_bnn(), data, num_steps=5, probe_seconds=1e-3, **seen)  # noqa: E731
+    alone = told()
+    few, more = (told(eval_data=held, eval_every=2, eval_samples=2) for held in (data, many))
+    assert few.memory_bytes <= alone.memory_bytes + 4 * data.x.nbytes
+    assert more.memory_bytes > max(alone.memory_bytes, many.x.nbytes + alone.data_bytes)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_steps", "every"), [(2, 1), (8, 2)])
 def test_acts_of_short_fits_are_tried(rng_key, monkeypatch, num_steps: int, every: int) -> None:
     """By a made-up clock: a second for each step of a fit, ten for each act."""
