@@ -1,5 +1,6 @@
 """Boosted trees as a network's input: what they say, whom they have seen, and how many there are."""
 
+import itertools
 from functools import partial
 
 import jax
@@ -90,10 +91,18 @@ def test_as_many_stages_as_unseen_rows_are_foreseen_best_with() -> None:
     assert abs(np.corrcoef(unseen[:, 0], noise)[0, 1]) < 4.0 / np.sqrt(200)  # four standard errors
 
 
-def test_a_limit_of_seconds_ends_them_early() -> None:
+@pytest.mark.parametrize(("limit", "stages"), [(500.0, 0), (1_900.0, 75), (np.inf, None)])
+def test_they_end_where_there_is_no_time_for_more(monkeypatch, limit: float, stages: int | None) -> None:
+    """By a clock: a second for the first tree, of 125; a hundred until each look. They may take a fifth of what is left."""
     x, y = smooth()
-    whole, short = boosting.boost(0, x, y), boosting.boost(0, x, y, seconds=0.0)
-    assert len(short.trees.roots) == 5 * 25 < len(whole.trees.roots)
+    ticks = itertools.chain([0.0, 1.0], itertools.count(100.0, 100.0))
+    monkeypatch.setattr(boosting, "clock", lambda: next(ticks))
+    budget = Budget(limit)
+    grown = boosting.boost(0, x, y, budget)
+    assert budget.left_out == ({} if stages is None else {"boosting": stages})
+    assert (grown is None) == (stages == 0)
+    if stages:
+        assert len(grown.trees.roots) == 5 * stages
 
 
 @pytest.mark.parametrize("what", ["few rows", "two outputs", "six classes", "a rare class", "one class"])

@@ -146,11 +146,12 @@ def test_it_is_not_tried_where_it_says_nothing_more(labels: bool) -> None:
         foreseen = np.full((len(held), 2), 0.5) if labels else np.zeros((len(held), 1, 2))
         judged = choosing.Judged(np.zeros(len(held)), foreseen)
         model._predicting_by = lambda member, model=model: model
-        rows = np.concatenate([x, said[:, None]], axis=1)
-        fitted = choosing.Trials(model, rows, target, [(np.arange(len(x))[1::2], held)], print, 0)
-        assert not fitted.ruled_out("trees")  # nothing is fitted that it could be compared with
-        fitted.judged["plain"], fitted.members["plain"] = [judged], [None]
-        assert fitted.ruled_out("trees") == (not tried)
+        for beside in ([said], [said, -known], [0.0 * known, said]):  # of a forest and boosted trees one is enough
+            rows = np.column_stack([x, *beside])
+            fitted = choosing.Trials(model, rows, target, [(np.arange(len(x))[1::2], held)], print, 0)
+            assert not fitted.ruled_out("trees")  # nothing is fitted that it could be compared with
+            fitted.judged["plain"], fitted.members["plain"] = [judged], [None]
+            assert fitted.ruled_out("trees") == (not tried)
 
 
 @pytest.mark.fast_cases(1)
@@ -183,7 +184,7 @@ def test_where_there_is_none_it_is_refused_or_left_out() -> None:
     choice, grown = forms.with_trees(both, limited, 0, x, y)
     assert choice.forms == ("plain",) and grown == () and limited.left_out == {"forms": ("trees",)}
     choice, grown = forms.with_trees(forms.FormChoice(("trees",), 0, 0.0), limited, 0, x, y)
-    assert choice.forms == ("trees",) and len(grown) == 2  # what is asked for
+    assert choice.forms == ("trees",) and len(grown) == 1 and limited.left_out["boosting"] == 0  # what is asked for
 
 
 @pytest.mark.slow

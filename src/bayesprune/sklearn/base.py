@@ -276,7 +276,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         raise NotImplementedError
 
     def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What was missed of held-out rows that were so ``foreseen``, and how far from that a forest is, (rows, ...) each."""
+        """What was missed of held-out rows so ``foreseen``, (rows, ...), and how far from that trees are, each kind of them."""
         raise NotImplementedError
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:

@@ -11,23 +11,28 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesprune.data.scaling import silencing
+from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.thresholds import single
 from bayesprune.sklearn.trees import Grown, Trees, logs, nodes_of
 
 FOLDS, LEAST_ROWS, MOST_CLASSES = 5, 40, 5  # of more than two classes each has a tree at every stage
 STEP, MOST, PATIENCE, WORTH = 25, 400, 2, 0.0005  # stages between looks, and looks that gain less than so many nats a row
-RATE, DEPTH, LEAST_IN_LEAF, SHARE = 0.1, 5, 5, 0.3  # of a stage, and of columns, among which each cut is found
+RATE, DEPTH, LEAST_IN_LEAF = 0.1, 5, 5  # of a stage
+SHARE, MOST_COLUMNS = 0.3, 100  # of columns, among which each cut is found
+MOST_OF_TIME = 0.2  # that is left
 SUBSAMPLE, MOST_ROWS = 0.5, 10_000  # of rows, that a tree is grown on
+clock = time.perf_counter
 LEAST = 1e-12  # a mean square, beside which that of a target that is known is none
 
 
 def boost(
-    seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"], seconds: float = np.inf
+    seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"], budget: Budget | None = None
 ) -> Grown | None:
     """Boosted trees without each fifth of these rows, numbers or labels, which are integers; of new rows they say their mean.
 
-    Of so many stages, 25 to 400, as foresee the rows best that were left out. ``seconds``: after which no more are added. None
-    of less than 40 rows, of more than one output, of more than five classes, or with a class of less than five rows.
+    Of so many stages, 25 to 400, as foresee the rows best that were left out; where the budget has no time for more, which is
+    noted there, of those that it has time for. None of less than 40 rows, of more than one output, of more than five classes,
+    or with a class of less than five rows.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 2))
@@ -41,12 +46,16 @@ def boost(
     labels = np.issubdtype(y.dtype, np.integer)
     if len(x) < LEAST_ROWS or y[:1].size > 1 or (labels and not _has_enough(y)):
         return None
-    y = np.ravel(y)
-    begun, rows = time.perf_counter(), single(x)
+    y, rows, budget = np.ravel(y), single(x), Budget() if budget is None else budget
     folds = list((StratifiedKFold if labels else KFold)(FOLDS, shuffle=True, random_state=seed).split(rows, y))
-    models = [_model(labels, seed + fold, len(kept)) for fold, (kept, _) in enumerate(folds)]
+    models = [_model(labels, seed + fold, rows[kept]) for fold, (kept, _) in enumerate(folds)]
+    begun, left = clock(), budget.left()
+    models[0].set_params(n_estimators=1).fit(rows[folds[0][0]], y[folds[0][0]])
+    if FOLDS * STEP * (clock() - begun) > MOST_OF_TIME * left:
+        budget.left_out["boosting"] = 0
+        return None
     best, stages, unseen, waited = np.inf, 0, np.zeros((len(x), 1)), 0
-    for number in range(STEP, MOST + 1, STEP):
+    for number in range(STEP, most_stages(y) + 1, STEP):
         parts = []
         for model, (kept, held) in zip(models, folds, strict=True):
             model.set_params(n_estimators=number).fit(rows[kept], y[kept])  # goes on from the stages that it has
@@ -57,11 +66,24 @@ def boost(
         waited = 0 if loss < best - WORTH else waited + 1
         if not waited:
             best, stages, unseen = loss, number, said
-        if waited == PATIENCE or time.perf_counter() - begun > seconds:
+        if waited == PATIENCE:
+            break
+        if (number + STEP) / number * (clock() - begun) > MOST_OF_TIME * left:
+            budget.left_out["boosting"] = number
             break
     for model in models:
         model.estimators_ = model.estimators_[:stages]
     return Grown(_trees(models, rows[:1], unseen, labels), unseen)
+
+
+def most_stages(y: Shaped[np.ndarray, " rows"]) -> int:
+    """400, of more than two classes so many as have no more trees in all, in steps of 25.
+
+    >>> most_stages(np.array([0.5, 1.5])), most_stages(np.array([0, 1])), most_stages(np.array([0, 1, 2]))
+    (400, 400, 125)
+    """
+    classes = len(np.unique(y)) if np.issubdtype(y.dtype, np.integer) else 1
+    return MOST if classes < 3 else MOST // classes // STEP * STEP
 
 
 def missed(unseen: Float64[np.ndarray, "rows outputs"], y: Shaped[np.ndarray, " rows"]) -> float:
@@ -77,24 +99,27 @@ def _has_enough(y: Shaped[np.ndarray, " rows"]) -> bool:
     return 2 <= len(counts) <= MOST_CLASSES and bool(counts.min() >= FOLDS)
 
 
-def _model(labels: bool, seed: int, rows: int) -> Any:
+def _model(labels: bool, seed: int, rows: np.ndarray) -> Any:
     return (GradientBoostingClassifier if labels else GradientBoostingRegressor)(
         learning_rate=RATE,
         max_depth=DEPTH,
         min_samples_leaf=LEAST_IN_LEAF,
-        max_features=SHARE,
-        subsample=min(SUBSAMPLE, MOST_ROWS / rows),
+        max_features=max(1, min(int(SHARE * rows.shape[1]), MOST_COLUMNS)),
+        subsample=min(SUBSAMPLE, MOST_ROWS / len(rows)),
         random_state=np.random.RandomState(seed),
         warm_start=True,
     )
 
 
-def _raw(model: Any, rows: np.ndarray, labels: bool) -> Float64[np.ndarray, "rows targets"]:
+def _raw(model: Any, rows: np.ndarray, labels: bool) -> Float64[np.ndarray, "rows numbers"]:
     """The sum of its stages: the target, or logarithms of the classes' shares, that of the first of two classes zero."""
-    if not labels:
-        return model.predict(rows)[:, None]  # type: ignore[no-any-return]
-    found = model.decision_function(rows)
-    return np.column_stack([np.zeros(len(rows)), found]) if found.ndim == 1 else found
+    found = model.decision_function(rows) if labels else model.predict(rows)
+    return _after_zero(found, labels) if found.ndim == 1 else found
+
+
+def _after_zero(values: Float64[np.ndarray, " some"], labels: bool) -> Float64[np.ndarray, "some numbers"]:
+    """Values of one number: the target itself, or of two classes the second one's, beside the first one's."""
+    return np.column_stack([np.zeros(len(values)), values] if labels else [values])
 
 
 def _says(model: Any, rows: np.ndarray, labels: bool) -> Float64[np.ndarray, "rows outputs"]:
@@ -103,16 +128,12 @@ def _says(model: Any, rows: np.ndarray, labels: bool) -> Float64[np.ndarray, "ro
 
 def _trees(models: Sequence[Any], row: np.ndarray, unseen: np.ndarray, labels: bool) -> Trees:
     """The mean of these models; ``row``: any, by which it is found what their stages are added to."""
-    targets = unseen.shape[1] + labels
-    trees, values = list[Any](), list[np.ndarray]()
-    offset = np.mean([_raw(model, row, labels)[0] for model in models], axis=0)
-    for of_classes in np.concatenate([model.estimators_ for model in models]):
-        for place, tree in enumerate(tree.tree_ for tree in of_classes):
-            own = np.zeros((tree.node_count, targets))
-            own[:, place + (labels and len(of_classes) == 1)] = RATE * tree.value[:, 0, 0] / FOLDS
-            offset -= own[tree.apply(row)[0]]
-            trees.append(tree)
-            values.append(own)
+    stages = np.concatenate([model.estimators_ for model in models])  # of more than two classes a tree for each
+    trees, turns = [tree.tree_ for tree in np.ravel(stages)], stages.shape[1]
+    values = [_after_zero(RATE * tree.value[:, 0, 0] / FOLDS, labels and turns == 1) for tree in trees]
+    said = np.mean([_raw(model, row, labels)[0] for model in models], axis=0)
+    added = np.stack([own[tree.apply(row)[0]] for tree, own in zip(trees, values, strict=True)])
+    offset = said - added.reshape((-1, len(said))).sum(axis=0)
     shares = np.mean([model.feature_importances_ for model in models], axis=0)
-    nodes = nodes_of(trees, values)
-    return Trees(**nodes, offset=offset, labels=labels, logits=labels, scaling=silencing(unseen), shares=shares)
+    found = nodes_of(trees, values)
+    return Trees(**found, turns=turns, offset=offset, labels=labels, logits=labels, scaling=silencing(unseen), shares=shares)

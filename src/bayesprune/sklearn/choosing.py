@@ -85,7 +85,8 @@ class Trials:
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def _trees_add_nothing(self) -> bool:
-        """Whether no step from what is foreseen towards what trees say makes squared errors 1 % less, or by an error.
+        """Whether no step from what is foreseen towards what a forest, or boosted trees, say makes squared errors 1 % less, or
+        by an error.
 
         The best one makes them less by the squared correlation of y - m and f - m, where m is what the forms so far foresee
         together, and f what the trees say; of classes, probabilities. One in a hundred is half as many nats.
@@ -94,10 +95,13 @@ class Trials:
         weights = stacked({form: one.nats for form, one in judged.items()})
         foreseen = np.sum([weight * judged[form].foreseen for form, weight in weights.items()], axis=0)
         held = self.folds[0][1]
-        missed, ahead = self.fitted(next(iter(judged)))._beside_trees(self.x[held], self.y[held], foreseen)
-        both = (missed * ahead).sum(axis=1)
-        least = 2.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
-        return bool(np.square(both.sum()) < least) or not is_behind(-both)
+        missed, kinds = self.fitted(next(iter(judged)))._beside_trees(self.x[held], self.y[held], foreseen)
+        for ahead in kinds:
+            both = (missed * ahead).sum(axis=1)
+            least = 2.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
+            if np.square(both.sum()) >= least and is_behind(-both):
+                return False
+        return True
 
     def cut(self, form: str, rung: int) -> "JudgedCut":
         """Another cut of a form's fits."""

@@ -108,9 +108,9 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         classes = foreseen.shape[1]
-        logs = x[:, self._columns.num_columns :].reshape((len(x), -1, classes - 1))  # of classes beside the first
-        said = softmax(np.pad(logs, ((0, 0), (0, 0), (1, 0))), axis=2).mean(axis=1)
-        return np.eye(classes)[np.asarray(y, np.int64)] - foreseen, said - foreseen
+        logs = x[:, self._columns.num_columns :].T.reshape((-1, classes - 1, len(x)))  # of classes beside the first
+        kinds = softmax(np.pad(logs, ((0, 0), (1, 0), (0, 0))), axis=1).swapaxes(1, 2)
+        return np.eye(classes)[np.asarray(y, np.int64)] - foreseen, kinds - foreseen
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return self._is_tempered()

@@ -47,6 +47,7 @@ def grow(
     return Grown(
         Trees(
             **nodes_of(trees, values),
+            turns=1,
             offset=nothing,
             labels=labels,
             logits=False,

@@ -14,7 +14,7 @@ from bayesprune.sklearn.thresholds import growth
 from bayesprune.sklearn.trees import Grown, of_whole_rows
 
 LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
-MOST_OF_TIME = 0.2  # that is left, for a forest, and for boosted trees
+MOST_OF_TIME = 0.2  # that is left, for a forest
 FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 
 
@@ -110,7 +110,7 @@ def read_choice(
             forms = tuple(name for name in forms if name != "components")
         elif "components" in forms and x.shape[1] >= len(x):
             forms = ("components", "plain", THRESHOLDS, TREES)
-    if not hidden and forms not in (("plain",), (LINEAR,)):
+    if not hidden and forms not in (("plain",), (LINEAR,), (TREES,)):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
     if few and is_auto(form):  # thresholds were not chosen on one of thirteen such tables, and take half of the time
         forms = tuple(name for name in forms if name not in (THRESHOLDS, TREES))
@@ -151,11 +151,11 @@ def with_trees(
     """
     if TREES not in choice.forms:
         return choice, ()
-    alone, seconds = len(choice.forms) == 1, MOST_OF_TIME * budget.left()
-    if not alone and budget.limited and forest.seconds_to_grow(seed, x, y) > seconds:
+    alone = len(choice.forms) == 1
+    if not alone and budget.limited and forest.seconds_to_grow(seed, x, y) > MOST_OF_TIME * budget.left():
         budget.left_out["forms"] = (TREES,)
         return of_networks(choice), ()
-    growers = (partial(forest.grow, seed), partial(boosting.boost, seed, seconds=seconds))
+    growers = (partial(forest.grow, seed), partial(boosting.boost, seed, budget=budget))
     grown = tuple(found for grow in growers if (found := of_whole_rows(grow, x, y)) is not None)
     if not grown and alone:
         raise ValueError(f"form={TREES!r} needs {forest.NEEDED}: leave form= out.")

@@ -107,7 +107,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             1 of numbers.
         left_out_: what ``time_limit`` had no time for, empty for nothing: "forms" (their names), "folds" and "steps" (how many
             fewer), "held_out" (the share: no rows were held out, so that there is no ``predict(interval=)``), "fits" (forms
-            that predict by their fits to some of the rows alone).
+            that predict by their fits to some of the rows alone), "boosting" (the stages that there was time for).
         density_: fraction of the prunable weights alive, of several networks the weighted mean.
         inclusion_probabilities_: (features,), that an input is used at all: 1 - ∏_j (1 - p_ij) over its gates before the cut;
             of priors without gates, 1 where a living edge leaves it and else 0.
@@ -215,8 +215,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean = foreseen[..., 0]
-        said = x[:, self._columns.num_columns :].reshape((len(x), -1, mean.shape[1])).mean(axis=1)
-        return np.nan_to_num(y.reshape(mean.shape) - mean), said - mean
+        kinds = x[:, self._columns.num_columns :].T.reshape((-1, mean.shape[1], len(x))).swapaxes(1, 2)
+        return np.nan_to_num(y.reshape(mean.shape) - mean), kinds - mean
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)

@@ -22,9 +22,9 @@ class Trees(NamedTuple):
 
     ``column``, ``at``: of each node the column it cuts, and where: a number above it, in single precision, goes on to
     ``above``, others to ``below``; a leaf is its own successor. ``values``: of each leaf what it adds to the target, to the
-    shares of the classes, or, where they are ``logits``, to logarithms of these; ``offset``: what all leaves are added to.
-    ``roots``: the trees. ``labels``: whether of classes. ``scaling``: of what they say. ``shares``: of the table's columns in
-    what the cuts gain; they add up to 1.
+    shares of the classes, or, where they are ``logits``, to logarithms of these. ``turns``: to how many of them trees add one
+    after the other, by turns; ``offset``: what all is added to. ``roots``: the trees. ``labels``: whether of classes.
+    ``scaling``: of what they say. ``shares``: of the table's columns in what the cuts gain; they add up to 1.
     """
 
     column: Int64[np.ndarray, " nodes"]
@@ -33,7 +33,8 @@ class Trees(NamedTuple):
     above: Int64[np.ndarray, " nodes"]
     values: Float64[np.ndarray, "nodes targets"]
     roots: Int64[np.ndarray, " trees"]
-    offset: Float64[np.ndarray, " targets"]
+    turns: int
+    offset: Float64[np.ndarray, " numbers"]
     labels: bool
     logits: bool
     scaling: Scaling
@@ -42,7 +43,7 @@ class Trees(NamedTuple):
     @property
     def num_outputs(self) -> int:
         """Numbers that they say of a row."""
-        return self.values.shape[1] - self.labels
+        return len(self.offset) - self.labels
 
     def says(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Any:
         """Of these rows, (rows, outputs); of classes log (p_k + .02) / (p_0 + .02) of all but the first."""
@@ -53,12 +54,12 @@ class Trees(NamedTuple):
             total = grown / grown.sum(axis=1, keepdims=True)
         return logs(total, xp) if self.labels else total
 
-    def _walked(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows targets"]:
+    def _walked(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows numbers"]:
         """Every row from each root to its leaf, so many rows at a time."""
         rows = max(1, BLOCK // len(self.roots))
         return np.concatenate([self._walked_together(x[first : first + rows]) for first in range(0, max(1, len(x)), rows)])
 
-    def _walked_together(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows targets"]:
+    def _walked_together(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows numbers"]:
         node = np.tile(self.roots, len(x))
         going = np.flatnonzero(self.below[node] != node)
         while len(going):
@@ -67,7 +68,7 @@ class Trees(NamedTuple):
             next_one = np.where(higher, self.above[here], self.below[here])
             node[going] = next_one
             going = going[self.below[next_one] != next_one]
-        return self.values[node].reshape((len(x), len(self.roots), self.values.shape[1])).sum(axis=1)
+        return self._added(self.values[node], len(x))  # type: ignore[no-any-return]
 
     def _folded(self, x: Any, xp: ModuleType) -> Any:
         """The same without a choice of places by row, which small runtimes have not: each node's value of those below it.
@@ -91,7 +92,11 @@ class Trees(NamedTuple):
                 both = taken(values, place[np.concatenate([self.above[cuts], self.below[cuts]])])
                 found.append(xp.where(bits[:, first:last, None], both[:, : len(cuts)], both[:, len(cuts) :]))
             values = xp.concatenate(found, axis=1)
-        return taken(values, place[self.roots]).sum(axis=1)
+        return self._added(taken(values, place[self.roots]), len(x))
+
+    def _added(self, of_trees: Any, rows: int) -> Any:
+        """Of each row, the sum of what each tree adds to its number."""
+        return of_trees.reshape((rows, len(self.roots) // self.turns, len(self.offset))).sum(axis=1)
 
     def _levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Of each depth, the roots' first: its leaves, and its nodes that cut."""
@@ -108,7 +113,7 @@ class Grown(NamedTuple):
     """Trees, and what those of them that had not seen a row say of it, (rows, outputs).
 
     A network that is trained on what all trees say of its own rows would learn to trust them: there they have seen the
-    target. Of new rows all trees say nearly what those say.
+    target. Of new rows all trees say about what those say, boosted ones something better.
     """
 
     trees: Trees

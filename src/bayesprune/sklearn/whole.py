@@ -66,7 +66,7 @@ class WithCompact:
 
         It reads the table's columns as they are, in single precision, where they are numbers without gaps, and else what
         ``numbers_of(X)`` gives. Standardising, steps, components and trees are its first operations, taking y
-        back to its units is its last one. Trees take some hundred kB, and most of the time of a prediction: where small
+        back to its units is its last one. Trees take up to about 1 MB, and most of the time of a prediction: where small
         is what counts, fit with ``stacking=False``, which goes without. Of a classifier it gives probabilities in the order of
         ``classes_``.
 
