@@ -28,6 +28,8 @@ def test_what_auto_chooses_among() -> None:
     assert choice(count=100, share=0.2) == forms.FormChoice(("plain", "linear", "steps", "trees"), 1, 0.2)
     assert choice(count=30) == forms.FormChoice(("plain",), 0, 0.0)
     assert choice(steps=100) == forms.FormChoice(("plain",), 0, 0.0) == choice(steps=100, hidden=())
+    for form in ("linear", "trees"):  # they have no hidden layers in any case
+        assert choice(form=form, hidden=()) == choice(form=form)
     assert choice(steps=100, share=0.3) == forms.FormChoice(("plain",), 1, 0.3)
     assert choice(form="steps", share=0) == forms.FormChoice(("steps",), 0, 0.0)
     copies = np.column_stack([rows(400), rows(400)[:, 0] + 1e-3 * rows(401)[1:, 1]])

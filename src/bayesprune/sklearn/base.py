@@ -257,7 +257,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             return jax.random.key(self._seed)
 
     def inputs_of(self, X: ArrayLike | Any) -> np.ndarray:
-        """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, and steps where the form has them."""
+        """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, steps, what trees say of new rows."""
         return self._columns.apply(self._rows(X))
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> choosing.Judged:

@@ -22,17 +22,17 @@ SHARE, MOST_COLUMNS = 0.3, 100  # of columns, among which each cut is found
 MOST_OF_TIME = 0.2  # that is left
 SUBSAMPLE, MOST_ROWS = 0.5, 10_000  # of rows, that a tree is grown on
 clock = time.perf_counter
-LEAST = 1e-12  # a mean square, beside which that of a target that is known is none
+LEAST = 1e-12  # that is added to mean squares: of a constant target they are zero
 
 
 def boost(
     seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"], budget: Budget | None = None
 ) -> Grown | None:
-    """Boosted trees without each fifth of these rows, numbers or labels, which are integers; of new rows they say their mean.
+    """Five models of boosted trees of these rows, each without a fifth of them; of new rows their mean is said.
 
-    Of so many stages, 25 to 400, as foresee the rows best that were left out; where the budget has no time for more, which is
-    noted there, of those that it has time for. None of less than 40 rows, of more than one output, of more than five classes,
-    or with a class of less than five rows.
+    ``y``: numbers, or labels, which are integers. Of so many stages, 25 to 400, as foresee the rows best that were
+    left out; where the budget has no time for more, which is noted there, of those that it has time for. None of less than 40
+    rows, of more than one output, of more than five classes, or with a class of less than five rows.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 2))

@@ -84,7 +84,7 @@ class Columns(NamedTuple):
         return joined
 
     def _of_trees(self, values: Any, axis: int = 0) -> list[np.ndarray]:
-        """Values of what trees say, in parts of one forest, or boosted trees."""
+        """Values of what trees say, split: a part for each of ``trees``."""
         return np.split(values, np.cumsum([trees.num_outputs for trees in self.trees]), axis)[:-1]
 
     def only(self, steps: bool, components: bool, clipped: bool, trees: bool = False) -> "Columns":
