@@ -80,9 +80,10 @@ def test_where_nothing_is_held_out_or_classes_are_weighed_there_is_none() -> Non
 @pytest.mark.every
 @pytest.mark.slow
 def test_a_net_that_is_too_sure_is_less_so() -> None:
-    """Of labels that are coins, on 2,000 new rows, whose mean log density has a standard error of .02 nats: .17 nats better."""
-    x, y = RNG.standard_normal((160, 20)), RNG.integers(0, 2, 160)
-    new, coins = RNG.standard_normal((2000, 20)), RNG.integers(0, 2, 2000)
+    """Of labels that are coins, on 2,000 new rows, whose mean log density has a standard error of .02 nats: .13 nats better."""
+    rng = np.random.default_rng(2)  # its own: the rows are the same whichever tests run before
+    x, y = rng.standard_normal((160, 20)), rng.integers(0, 2, 160)
+    new, coins = rng.standard_normal((2000, 20)), rng.integers(0, 2, 2000)
     sure = SETTINGS | {"num_steps": 800, "hidden": (20,)}
     with pytest.warns(UserWarning, match="held-out rows are predicted worse than without X"):
         plain, calibrated = (bp.BayesianSparseClassifier(**sure | {"held_out": share}).fit(x, y) for share in (0.0, 0.3))
