@@ -78,7 +78,7 @@ def _refit(x: np.ndarray, y: np.ndarray) -> Made | None:
         return None
     labels = np.issubdtype(y.dtype, np.integer)
     of_a_stage = len(np.unique(y)) if labels and len(np.unique(y)) > 2 else 1
-    model = boosting._model(labels, 99, len(x)).set_params(n_estimators=len(grown.trees.roots) // boosting.FOLDS // of_a_stage)
+    model = boosting._model(labels, 99, x).set_params(n_estimators=len(grown.trees.roots) // boosting.FOLDS // of_a_stage)
     model.fit(x.astype(np.float32), y)
     return grown.unseen, lambda rows: boosting._says(model, rows.astype(np.float32), labels)
 
