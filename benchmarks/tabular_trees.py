@@ -63,12 +63,14 @@ def as_read(model: Any, x: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _forest(x: np.ndarray, y: np.ndarray) -> Made | None:
-    grown = forest.grow(0, x, y)
-    return None if grown is None else (grown.unseen, grown.trees.says)
+    return _made(forest.grow(0, x, y))
 
 
 def _boosted(x: np.ndarray, y: np.ndarray) -> Made | None:
-    grown = boosting.boost(0, x, y)
+    return _made(boosting.boost(0, x, y))
+
+
+def _made(grown: trees.Grown | None) -> Made | None:
     return None if grown is None else (grown.unseen, grown.trees.says)
 
 
@@ -77,8 +79,8 @@ def _refit(x: np.ndarray, y: np.ndarray) -> Made | None:
     if grown is None:
         return None
     labels = np.issubdtype(y.dtype, np.integer)
-    of_a_stage = len(np.unique(y)) if labels and len(np.unique(y)) > 2 else 1
-    model = boosting._model(labels, 99, x).set_params(n_estimators=len(grown.trees.roots) // boosting.FOLDS // of_a_stage)
+    stages = len(grown.trees.roots) // boosting.FOLDS // grown.trees.turns
+    model = boosting._model(labels, 99, x).set_params(n_estimators=stages)
     model.fit(x.astype(np.float32), y)
     return grown.unseen, lambda rows: boosting._says(model, rows.astype(np.float32), labels)
 
@@ -122,7 +124,6 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     x, y = real_tables.load(cell.data)
     labels = real_tables.SOURCES[cell.data].labels
     x, y = as_read(rivals.MODELS["default"](labels), x, y)
-    labels = np.issubdtype(y.dtype, np.integer)
     scores, seconds = list[float](), 0.0
     for kept, held in list((StratifiedKFold if labels else KFold)(3, shuffle=True, random_state=0).split(x, y))[:FOLDS]:
         begun = time.process_time()

@@ -12,11 +12,10 @@ from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import bayesprune as bp
-from bayesprune.deploy import reader
 from bayesprune.sklearn import boosting, forest, forms, trees
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import fit_columns
-from tests.sklearn.test_trees import SETTINGS
+from tests.sklearn.test_trees import SETTINGS, check_files
 
 TARGETS = {"numbers": [], "two classes": [0.0], "three classes": [-0.5, 0.5]}
 
@@ -166,10 +165,4 @@ def test_an_estimator_that_reads_them_is_one_compact_network(kind: type, tmp_pat
     assert model.score(new, wanted) > 0.8 and model.weights_ == {"trees": 1.0}
     small = model.compact(keep="mean")
     assert small.certify().holds
-    said = small.predict(new)
-    small.save(tmp_path / "net.bayesprune")
-    np.testing.assert_allclose(reader.predict(*reader.load(tmp_path / "net.bayesprune"), new), said, rtol=1e-4, atol=1e-5)
-    small.save(tmp_path / "net.onnx")
-    session = pytest.importorskip("onnxruntime").InferenceSession(str(tmp_path / "net.onnx"))
-    (found, *_) = session.run(None, {session.get_inputs()[0].name: new.astype(np.float32)})
-    np.testing.assert_allclose(np.ravel(found), np.ravel(said), rtol=1e-4, atol=1e-5)
+    check_files(small, new, tmp_path)

@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -187,6 +188,17 @@ def test_where_there_is_none_it_is_refused_or_left_out() -> None:
     assert choice.forms == ("trees",) and len(grown) == 1 and limited.left_out["boosting"] == 0  # what is asked for
 
 
+def check_files(small: bp.Compact, x: np.ndarray, folder: Path) -> None:
+    """NumPy's reader and ONNX Runtime predict from files what the network predicts."""
+    wanted = small.predict(x)
+    small.save(folder / "net.bayesprune")
+    np.testing.assert_allclose(reader.predict(*reader.load(folder / "net.bayesprune"), x), wanted, rtol=1e-4, atol=1e-5)
+    small.save(folder / "net.onnx")
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(folder / "net.onnx"))
+    (found, *_) = session.run(None, {session.get_inputs()[0].name: x.astype(np.float32)})
+    np.testing.assert_allclose(np.ravel(found), np.ravel(wanted), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_it_is_in_every_file(tmp_path) -> None:
     x, y = cells()
@@ -195,12 +207,7 @@ def test_it_is_in_every_file(tmp_path) -> None:
     assert small.certify().holds
     wanted = small.predict(x)
     assert np.corrcoef(np.ravel(wanted), model.predict(x))[0, 1] > 0.999
-    small.save(tmp_path / "net.bayesprune")
-    np.testing.assert_allclose(reader.predict(*reader.load(tmp_path / "net.bayesprune"), x), wanted, rtol=1e-4, atol=1e-5)
-    small.save(tmp_path / "net.onnx")
-    session = pytest.importorskip("onnxruntime").InferenceSession(str(tmp_path / "net.onnx"))
-    (found, *_) = session.run(None, {session.get_inputs()[0].name: x.astype(np.float32)})
-    np.testing.assert_allclose(np.ravel(found), np.ravel(wanted), rtol=1e-4, atol=1e-5)
+    check_files(small, x, tmp_path)
     saving.save(model, tmp_path / "model.skops")
     np.testing.assert_array_equal(saving.load(tmp_path / "model.skops").predict(x), model.predict(x))
 

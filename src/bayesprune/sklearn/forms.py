@@ -14,7 +14,6 @@ from bayesprune.sklearn.thresholds import growth
 from bayesprune.sklearn.trees import Grown, of_whole_rows
 
 LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
-MOST_OF_TIME = 0.2  # that is left, for a forest
 FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
 
 
@@ -152,7 +151,7 @@ def with_trees(
     if TREES not in choice.forms:
         return choice, ()
     alone = len(choice.forms) == 1
-    if not alone and budget.limited and forest.seconds_to_grow(seed, x, y) > MOST_OF_TIME * budget.left():
+    if not alone and budget.limited and forest.seconds_to_grow(seed, x, y) > boosting.MOST_OF_TIME * budget.left():
         budget.left_out["forms"] = (TREES,)
         return of_networks(choice), ()
     growers = (partial(forest.grow, seed), partial(boosting.boost, seed, budget=budget))
