@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesprune import cells
-from bayesprune.sklearn import boosting, forest, forms, trees
+from bayesprune.sklearn import base, boosting, forest, trees
 
 FOLDS, LEAST = 2, 1e-4
 Says = Callable[[np.ndarray], np.ndarray]
@@ -51,11 +51,11 @@ def as_read(model: Any, x: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Columns and targets as the estimator would give them to trees."""
     seen: list[np.ndarray] = []
 
-    def see(choice: object, budget: object, seed: int, x: np.ndarray, y: np.ndarray) -> None:
+    def see(x: np.ndarray, y: np.ndarray, seed: int, budget: object) -> None:
         seen.extend([x, y])
         raise _ReadError
 
-    with mock.patch.object(forms, "with_trees", see), warnings.catch_warnings():
+    with mock.patch.object(base, "TrainingRows", see), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(_ReadError):
             model.fit(x, y)

@@ -12,9 +12,10 @@ from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import bayesprune as bp
-from bayesprune.sklearn import boosting, forest, forms, trees
+from bayesprune.sklearn import boosting, forest, trees
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import fit_columns
+from bayesprune.sklearn.training_rows import TrainingRows
 from tests.sklearn.test_trees import SETTINGS, check_files
 
 TARGETS = {"numbers": [], "two classes": [0.0], "three classes": [-0.5, 0.5]}
@@ -27,14 +28,15 @@ def smooth(rows: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x, np.sin(2.0 * x[:, 0]) + x[:, 1] + 0.1 * rng.standard_normal(rows)
 
 
-def sklearns(x: np.ndarray, y: np.ndarray, stages: int) -> list[tuple[object, np.ndarray]]:
-    """The same models, each fitted in one go, and the rows that they have not seen."""
+def sklearns(x: np.ndarray, y: np.ndarray, stages: int, whole: bool = False) -> list[tuple[object, np.ndarray]]:
+    """The same models, each fitted in one go, and the rows that they have not seen; or one of all rows."""
     labels = y.dtype.kind == "i"
     kind, split = (GradientBoostingClassifier, StratifiedKFold) if labels else (GradientBoostingRegressor, KFold)
     how = {"learning_rate": 0.1, "max_depth": 5, "min_samples_leaf": 5, "max_features": 0.3, "subsample": 0.5}
+    folds = split(5, shuffle=True, random_state=3).split(x, y)
     return [
         (kind(n_estimators=stages, random_state=np.random.RandomState(3 + fold), **how).fit(x[kept], y[kept]), held)
-        for fold, (kept, held) in enumerate(split(5, shuffle=True, random_state=3).split(x, y))
+        for fold, (kept, held) in enumerate([(np.arange(len(x)), [])] if whole else folds)
     ]
 
 
@@ -120,13 +122,12 @@ def test_where_they_cannot_be_grown(what: str) -> None:
 def test_a_network_reads_them_beside_a_forest() -> None:
     """Each is an input of its own; boosted trees are left out where they cannot be grown."""
     x, y = smooth()
-    choice = forms.FormChoice(("plain", "trees"), 1, 0.2)
-    found, grown = forms.with_trees(choice, Budget(np.inf), 0, x, y)
+    read = TrainingRows(x, y, 0, Budget())
+    read.grow()
     wanted = forest.grow(0, x, y), boosting.boost(0, x, y)
-    assert found == choice
-    for one, other in zip(grown, wanted, strict=True):
-        np.testing.assert_array_equal(one.unseen, other.unseen)
-    columns = fit_columns(x, trees=tuple(one.trees for one in grown)).only(False, False, False, trees=True)
+    read.grow()  # once
+    np.testing.assert_array_equal(read.x, np.concatenate([x, *(one.unseen for one in wanted)], axis=1))
+    columns = fit_columns(x, trees=read.trees).only(False, False, False, trees=True)
     assert columns.num_inputs == 2 and columns.silent.tolist() == [False, False]
     for rows, said in (
         (x, [one.trees.says(x) for one in wanted]),
@@ -137,7 +138,31 @@ def test_a_network_reads_them_beside_a_forest() -> None:
     with np.errstate(divide="ignore"):
         logs = columns.of_column(np.log([2.0, 3.0]), np.logaddexp)
     np.testing.assert_allclose(np.exp(logs), 2.0 * wanted[0].trees.shares + 3.0 * wanted[1].trees.shares)
-    assert len(forms.with_trees(choice, Budget(np.inf), 0, x, np.column_stack([y, y]))[1]) == 1
+    two = TrainingRows(x, np.column_stack([y, y]), 0, Budget())
+    two.grow()
+    assert len(two.trees) == 1
+
+
+@pytest.mark.parametrize("targets", TARGETS)
+def test_a_model_of_some_rows_foresees_others(targets: str) -> None:
+    """By scikit-learn's, with the number of stages that does it best until two looks find nothing better."""
+    x, y = smooth()
+    y = np.digitize(y, TARGETS[targets]) if TARGETS[targets] else y
+    kept, held = np.arange(240), np.arange(240, 300)
+    said = boosting.foreseen(3, x, y, kept, held)
+    wanted: list[tuple[float, float]] = []  # of each look: what is missed, and how far from that is what is said
+    for stages in range(25, boosting.most_stages(y) // 2 + 1, 25):
+        (model, _), *_ = sklearns(x[kept], y[kept], stages, whole=True)
+        found = trees.logs(model.predict_proba(x[held])) if TARGETS[targets] else model.predict(x[held])[:, None]
+        wanted.append((boosting.missed(found, y[held]), np.abs(said - found).max()))
+    taken = next(look for look, (_, error) in enumerate(wanted) if error < 1e-12)
+    losses = [loss for loss, _ in wanted[: taken + 1 + boosting.PATIENCE]]
+    assert losses[taken] < min(losses) + boosting.PATIENCE * boosting.WORTH
+
+
+def test_a_class_that_a_model_was_not_shown_is_not_foreseen() -> None:
+    x, _ = smooth(60)
+    assert boosting.foreseen(0, x, np.repeat([0, 1, 2], 20), np.arange(40), np.arange(40, 60)) is None
 
 
 def test_rows_with_gaps_are_foreseen_and_not_boosted_on() -> None:

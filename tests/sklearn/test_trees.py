@@ -11,9 +11,10 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import bayesprune as bp
 from bayesprune.deploy import reader
-from bayesprune.sklearn import choosing, forest, forms, saving, stacking, trees, whole
+from bayesprune.sklearn import boosting, choosing, forest, saving, stacking, trees, whole
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import fit_columns, of_rows
+from bayesprune.sklearn.training_rows import TrainingRows
 
 SETTINGS = {"hidden": (4,), "num_steps": 100, "num_samples": 10, "random_state": 0}
 
@@ -135,7 +136,7 @@ def test_it_is_taken_where_the_others_are_behind_without_it() -> None:
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_it_is_not_tried_where_it_says_nothing_more(labels: bool) -> None:
+def test_it_is_not_tried_where_it_says_nothing_more(monkeypatch, labels: bool) -> None:
     """The slope of squared errors towards what it says: of what was missed, of its opposite, and of the same for all rows."""
     x = cells()[0]
     known = np.sign(x[:, 0] - 2.5)
@@ -147,10 +148,14 @@ def test_it_is_not_tried_where_it_says_nothing_more(labels: bool) -> None:
         foreseen = np.full((len(held), 2), 0.5) if labels else np.zeros((len(held), 1, 2))
         judged = choosing.Judged(np.zeros(len(held)), foreseen)
         model._predicting_by = lambda member, model=model: model
-        for beside in ([said], [said, -known], [0.0 * known, said]):  # of a forest and boosted trees one is enough
-            rows = np.column_stack([x, *beside])
-            fitted = choosing.Trials(model, rows, target, [(np.arange(len(x))[1::2], held)], print, 0)
-            assert not fitted.ruled_out("trees")  # nothing is fitted that it could be compared with
+        nothing = np.zeros((len(x), 1))
+        for place in range(2):  # of a forest and boosted trees one is enough
+            rows = TrainingRows(x, target, 0, Budget())
+            by_forest, boosted = (said[:, None] if place == one else nothing for one in range(2))
+            rows.forest = trees.Grown(None, by_forest)
+            monkeypatch.setattr(boosting, "foreseen", lambda seed, x, y, kept, held, of=boosted: of[held])
+            fitted = choosing.Trials(model, rows, [(np.arange(len(x))[1::2], held)], print, 0)
+            assert not fitted.ruled_out("trees")  # nothing is there to compare them with
             fitted.judged["plain"], fitted.members["plain"] = [judged], [None]
             assert fitted.ruled_out("trees") == (not tried)
 
@@ -180,12 +185,11 @@ def test_where_there_is_none_it_is_refused_or_left_out() -> None:
     x, y = cells(100)
     with pytest.raises(ValueError, match="at most 20 classes or columns of y: leave form= out"):
         bp.BayesianSparseClassifier(**SETTINGS, form="trees").fit(x, np.arange(100) % 25)
-    both, limited, free = forms.FormChoice(("plain", "trees"), 1, 0.2), Budget(1e-3), Budget(np.inf)
-    assert forms.with_trees(both, free, 0, x, np.arange(100) % 25)[0].forms == ("plain",) and not free.left_out
-    choice, grown = forms.with_trees(both, limited, 0, x, y)
-    assert choice.forms == ("plain",) and grown == () and limited.left_out == {"forms": ("trees",)}
-    choice, grown = forms.with_trees(forms.FormChoice(("trees",), 0, 0.0), limited, 0, x, y)
-    assert choice.forms == ("trees",) and len(grown) == 1 and limited.left_out["boosting"] == 0  # what is asked for
+    limited = Budget(1e-3)
+    rows = TrainingRows(x, y, 0, limited)
+    assert not rows.has_time() and TrainingRows(x, y, 0, Budget()).has_time()
+    rows.grow()  # what is asked for
+    assert len(rows.trees) == 1 and limited.left_out == {"boosting": 0}
 
 
 def check_files(small: bp.Compact, x: np.ndarray, folder: Path) -> None:

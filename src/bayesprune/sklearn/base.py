@@ -25,6 +25,7 @@ from bayesprune.sklearn.knobs import WithKnobs
 from bayesprune.sklearn.places import placed
 from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
+from bayesprune.sklearn.training_rows import TrainingRows
 from bayesprune.sklearn.whole import WithCompact
 
 
@@ -113,17 +114,18 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             check_integer(self.batch_size, "batch_size")
         cuts = None if found is None else found.whole
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
-        choice, grown = forms.with_trees(choice, self._budget, self._seed, x, y)
         candidates = {name: forms.FORMS[name] for name in choice.forms}
-        components, trees = any(form.components for form in candidates.values()), tuple(one.trees for one in grown)
-        whole = fit_columns(x, cuts=cuts, components=components, trees=trees)
-        x, course = np.asarray(x, np.float64), annealing.Annealed(rate, share=share)
-        self._background = x[reasons.background(len(x))]
-        x = np.concatenate([x, *(one.unseen for one in grown)], axis=1)
-        columns = {name: whole.only(form.steps, form.components, form.wide, form.trees) for name, form in candidates.items()}
+        whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
+        course = annealing.Annealed(rate, share=share)
+        table = TrainingRows(np.asarray(x, np.float64), y, self._seed, self._budget)
+        self._background = table.x[reasons.background(len(x))]
 
         def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch) -> cutting.Learned:
-            read, form = columns[name], candidates[name]
+            form = candidates[name]
+            if form.trees:
+                table.grow()
+            x = table.x
+            read = whole._replace(trees=table.trees).only(form.steps, form.components, form.wide, form.trees)
             if isinstance(rows, np.ndarray):  # others are held out
                 read = of_rows(read, x, rows, found if form.steps else None)
             inputs, layers = read.num_inputs, () if form.linear else hidden
@@ -132,7 +134,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             return self._learn(read, recipe, x[rows], y[rows], course, steps, len(x), *watches)
 
         with held_back() as said:
-            chosen, self._conformity = choosing.choose(self, choice, x, y, learn, num_steps)
+            chosen, self._conformity = choosing.choose(self, choice, table, learn, num_steps)
+            x = table.x  # with what trees foresee, where they were grown
             fits = self._fitted_to_all(chosen, x, y, learn, num_steps)
         self.form_, self.temperature_ = chosen[0].form, chosen[0].temperature
         self.weights_ = {form.form: form.weight for form in chosen}
@@ -275,8 +278,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         """Whether such models' densities are of the same thing."""
         raise NotImplementedError
 
-    def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What was missed of held-out rows so ``foreseen``, (rows, ...), and how far from that trees are, each kind of them."""
+    def _beside_trees(self, y: np.ndarray, foreseen: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What was missed of held-out rows so ``foreseen``, (rows, ...), and how far from that is what trees have ``said``."""
         raise NotImplementedError
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Shaped
+from jaxtyping import Float32, Float64, Int64, Shaped
 from scipy.special import log_softmax
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -44,36 +44,77 @@ def boost(
     Source: Friedman (2001), algorithm 6 and section 4.6; Friedman (2002), section 2; Wolpert (1992) for folds.
     """
     labels = np.issubdtype(y.dtype, np.integer)
-    if len(x) < LEAST_ROWS or y[:1].size > 1 or (labels and not _has_enough(y)):
+    if not are_enough(y):
         return None
-    y, rows, budget = np.ravel(y), single(x), Budget() if budget is None else budget
+    labels, y, rows = np.issubdtype(y.dtype, np.integer), np.ravel(y), single(x)
     folds = list((StratifiedKFold if labels else KFold)(FOLDS, shuffle=True, random_state=seed).split(rows, y))
     models = [_model(labels, seed + fold, rows[kept]) for fold, (kept, _) in enumerate(folds)]
+    found = _grown(models, rows, y, folds, most_stages(y), Budget() if budget is None else budget)
+    if found is None:
+        return None
+    said, stages = found
+    unseen = np.empty_like(said)
+    unseen[np.concatenate([held for _, held in folds])] = said
+    for model in models:
+        model.estimators_ = model.estimators_[:stages]
+    return Grown(_trees(models, rows[:1], unseen, labels), unseen)
+
+
+def foreseen(
+    seed: int,
+    x: Shaped[np.ndarray, "rows columns"],
+    y: Shaped[np.ndarray, " rows"],
+    kept: Int64[np.ndarray, " kept"],
+    held: Int64[np.ndarray, " held"],
+) -> Float64[np.ndarray, "held outputs"] | None:
+    """What one such model of some of the rows says of others, which is that of half as many stages at most.
+
+    The others choose the number, which flatters it: where even so they are not foreseen any better, five need not be grown.
+    None where a class is among the others alone.
+    """
+    labels, rows = np.issubdtype(y.dtype, np.integer), single(x)
+    if labels and not np.isin(y[held], y[kept]).all():
+        return None
+    found = _grown([_model(labels, seed, rows[kept])], rows, y, [(kept, held)], most_stages(y) // 2, Budget())
+    assert found is not None  # time is not limited
+    return found[0]
+
+
+def _grown(
+    models: Sequence[Any],
+    rows: Float32[np.ndarray, "rows columns"],
+    y: Shaped[np.ndarray, " rows"],
+    folds: Sequence[tuple[np.ndarray, np.ndarray]],
+    most: int,
+    budget: Budget,
+) -> tuple[Float64[np.ndarray, "held outputs"], int] | None:
+    """What the models say of the rows that each holds out, fold after fold, and with how many stages; grows them so far.
+
+    None where the budget has no time for the first ones.
+    """
+    labels, held_out = np.issubdtype(y.dtype, np.integer), np.concatenate([held for _, held in folds])
     begun, left = clock(), budget.left()
     models[0].set_params(n_estimators=1).fit(rows[folds[0][0]], y[folds[0][0]])
-    if FOLDS * STEP * (clock() - begun) > MOST_OF_TIME * left:
+    if len(folds) * STEP * (clock() - begun) > MOST_OF_TIME * left:
         budget.left_out["boosting"] = 0
         return None
-    best, stages, unseen, waited = np.inf, 0, np.zeros((len(x), 1)), 0
-    for number in range(STEP, most_stages(y) + 1, STEP):
+    best, found, waited = np.inf, None, 0
+    for number in range(STEP, most + 1, STEP):
         parts = []
         for model, (kept, held) in zip(models, folds, strict=True):
             model.set_params(n_estimators=number).fit(rows[kept], y[kept])  # goes on from the stages that it has
             parts.append(_says(model, rows[held], labels))
-        said = np.empty((len(x), parts[0].shape[1]))
-        said[np.concatenate([held for _, held in folds])] = np.concatenate(parts)
-        loss = missed(said, y)
+        said = np.concatenate(parts)
+        loss = missed(said, y[held_out])
         waited = 0 if loss < best - WORTH else waited + 1
         if not waited:
-            best, stages, unseen = loss, number, said
+            best, found = loss, (said, number)
         if waited == PATIENCE:
             break
         if (number + STEP) / number * (clock() - begun) > MOST_OF_TIME * left:
             budget.left_out["boosting"] = number
             break
-    for model in models:
-        model.estimators_ = model.estimators_[:stages]
-    return Grown(_trees(models, rows[:1], unseen, labels), unseen)
+    return found
 
 
 def most_stages(y: Shaped[np.ndarray, " rows"]) -> int:
@@ -94,9 +135,16 @@ def missed(unseen: Float64[np.ndarray, "rows outputs"], y: Shaped[np.ndarray, " 
     return float(np.log(np.mean(np.square(unseen[:, 0] - y)) + LEAST) / 2.0)
 
 
-def _has_enough(y: Shaped[np.ndarray, " rows"]) -> bool:
-    counts = np.bincount(y)
-    return 2 <= len(counts) <= MOST_CLASSES and bool(counts.min() >= FOLDS)
+def are_enough(y: Shaped[np.ndarray, "rows *outputs"]) -> bool:
+    """Whether they can be grown for such targets.
+
+    >>> are_enough(np.arange(40.0)), are_enough(np.arange(39.0)), are_enough(np.arange(40) % 2), are_enough(np.arange(40) % 6)
+    (True, False, True, False)
+    """
+    if len(y) < LEAST_ROWS or y[:1].size > 1:
+        return False
+    counts = np.bincount(y) if np.issubdtype(y.dtype, np.integer) else None
+    return counts is None or (2 <= len(counts) <= MOST_CLASSES and bool(counts.min() >= FOLDS))
 
 
 def _model(labels: bool, seed: int, rows: np.ndarray) -> Any:

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from bayesprune.sklearn import measures
+from bayesprune.sklearn import boosting, measures
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
 from bayesprune.sklearn.forms import LINEAR, TREES, FormChoice
 from bayesprune.sklearn.measures import WORST, is_behind
 from bayesprune.sklearn.mixture import Member
 from bayesprune.sklearn.stacking import WORTH_OF_TREES, mixed, stacked, weights_of
+from bayesprune.sklearn.training_rows import TrainingRows
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
 Learn = Callable[..., Any]  # of a form, rows, steps, and what follows them
@@ -51,8 +52,7 @@ class Trials:
     """
 
     estimator: Any
-    x: np.ndarray
-    y: np.ndarray
+    rows: TrainingRows
     folds: list[tuple[np.ndarray, np.ndarray]]
     learn: Learn
     num_steps: int
@@ -80,8 +80,7 @@ class Trials:
             return False
         if form == TREES:
             return self._trees_add_nothing()
-        kept, held = self.folds[0]
-        measured = self.fitted(first)._measured(form, self.x, self.y, kept, held)
+        measured = self.fitted(first)._measured(form, self.rows.x, self.rows.y, *self.folds[0])
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def _trees_add_nothing(self) -> bool:
@@ -89,19 +88,27 @@ class Trials:
         by an error.
 
         The best one makes them less by the squared correlation of y - m and f - m, where m is what the forms so far foresee
-        together, and f what the trees say; of classes, probabilities. One in a hundred is half as many nats.
+        together, and f what the trees say; of classes, probabilities. One in a hundred is half as many nats. Of the
+        five models of boosted trees one answers, see `boosting.foreseen`.
         """
         judged = {form: of[0] for form, of in self.judged.items()}
         weights = stacked({form: one.nats for form, one in judged.items()})
         foreseen = np.sum([weight * judged[form].foreseen for form, weight in weights.items()], axis=0)
-        held = self.folds[0][1]
-        missed, kinds = self.fitted(next(iter(judged)))._beside_trees(self.x[held], self.y[held], foreseen)
-        for ahead in kinds:
+        held, first = self.folds[0][1], self.fitted(next(iter(judged)))
+
+        def adds(said: np.ndarray) -> bool:
+            missed, ahead = first._beside_trees(self.rows.y[held], foreseen, said)
             both = (missed * ahead).sum(axis=1)
             least = 2.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
-            if np.square(both.sum()) >= least and is_behind(-both):
-                return False
-        return True
+            return bool(np.square(both.sum()) >= least) and is_behind(-both)
+
+        x, y, forest = self.rows.x, self.rows.y, self.rows.forest
+        if forest is not None and adds(forest.unseen[held]):
+            return False
+        if not boosting.are_enough(y):
+            return True
+        said = boosting.foreseen(self.rows.seed, x, y, *self.folds[0])
+        return said is None or not adds(said)
 
     def cut(self, form: str, rung: int) -> "JudgedCut":
         """Another cut of a form's fits."""
@@ -114,17 +121,18 @@ class Trials:
 
     def targets(self) -> np.ndarray:
         """Of the rows that were held out, in the order of what is said of them."""
-        return np.concatenate([self.y[held] for _, held in self.folds])
+        return np.concatenate([self.rows.y[held] for _, held in self.folds])
 
     def _cut(self, learned: Any, fold: int, rung: int) -> tuple[Member, Judged]:
         kept, held = self.folds[fold]
-        member = self.estimator._cut(learned, self.x[kept], self.y[kept], rung)
-        judged: Judged = self.estimator._predicting_by(member)._judged(self.x[held], self.y[held])
+        x, y = self.rows.x, self.rows.y
+        member = self.estimator._cut(learned, x[kept], y[kept], rung)
+        judged: Judged = self.estimator._predicting_by(member)._judged(x[held], y[held])
         return member, judged._replace(nats=np.maximum(judged.nats, WORST))
 
 
 def choose(
-    estimator: Any, choice: FormChoice, x: np.ndarray, y: np.ndarray, learn: Learn, num_steps: int
+    estimator: Any, choice: FormChoice, rows: TrainingRows, learn: Learn, num_steps: int
 ) -> tuple[tuple[Chosen, ...], np.ndarray | None]:
     """The forms that held-out rows speak for, the first one first, each with its cut, see `how_far`; and how wrong those rows
     were predicted, None where none were held out.
@@ -137,8 +145,8 @@ def choose(
     """
     if not choice.folds:
         return (Chosen(choice.forms[0]),), None
-    folds = list(_folds(np.random.default_rng([SEED, estimator._seed]), len(x), choice))
-    trials = Trials(estimator, x, y, folds, learn, num_steps)
+    folds = list(_folds(np.random.default_rng([SEED, estimator._seed]), len(rows.x), choice))
+    trials = Trials(estimator, rows, folds, learn, num_steps)
     forms = _fitted(trials, choice.forms)
     if not forms:
         estimator._budget.left_out["held_out"] = choice.held_out
@@ -149,7 +157,7 @@ def choose(
     cuts = {form: _how_far(trials, form) for form in forms}
     nats = {form: cuts[form].judged.nats for form in forms}
     weights = weights_of(nats)
-    measures.warn_of_held_out(mixed(nats, weights), trials.fitted(forms[0]), x, y, trials.folds)
+    measures.warn_of_held_out(mixed(nats, weights), trials.fitted(forms[0]), rows.x, rows.y, trials.folds)
     log_temperatures, foreseen = _together(estimator, trials.targets(), {form: cuts[form].judged for form in weights}, weights)
     chosen = tuple(
         Chosen(
@@ -214,6 +222,8 @@ def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
     took = 0.0  # seconds of the first fit
     for form in forms:
         if done and LARGER * len(trials.folds) * took + trials.num_steps * budget.pace > budget.left():
+            continue
+        if form == TREES and not trials.rows.has_time():
             continue
         if trials.ruled_out(form):
             ruled_out.add(form)

@@ -106,11 +106,9 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         return scores_of_labels(foreseen, np.asarray(y, np.int64))
 
-    def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        classes = foreseen.shape[1]
-        logs = x[:, self._columns.num_columns :].T.reshape((-1, classes - 1, len(x)))  # of classes beside the first
-        kinds = softmax(np.pad(logs, ((0, 0), (1, 0), (0, 0))), axis=1).swapaxes(1, 2)
-        return np.eye(classes)[np.asarray(y, np.int64)] - foreseen, kinds - foreseen
+    def _beside_trees(self, y: np.ndarray, foreseen: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        probabilities = softmax(np.pad(said, ((0, 0), (1, 0))), axis=1)  # said: logarithms of classes beside the first
+        return np.eye(foreseen.shape[1])[np.asarray(y, np.int64)] - foreseen, probabilities - foreseen
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return self._is_tempered()

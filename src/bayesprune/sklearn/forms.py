@@ -1,17 +1,13 @@
 """The forms that a network for a table may have, how a fit chooses among them, and what a preset says of that."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from bayesprune.core.checks import got, unknown_name
-from bayesprune.sklearn import boosting, forest
 from bayesprune.sklearn.annealing import is_auto
-from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import is_collinear
 from bayesprune.sklearn.thresholds import growth
-from bayesprune.sklearn.trees import Grown, of_whole_rows
 
 LEAST_ROWS, ENOUGH = 40, 160  # below which nothing is held out, and from which on one fold is enough to judge
 FOLDS_OF_FEW = 3  # each holding out a third, so that every row judges once
@@ -139,26 +135,6 @@ def of_networks(choice: FormChoice) -> FormChoice:
     (('plain',), ('trees',))
     """
     return replace(choice, forms=tuple(name for name in choice.forms if name != TREES) or choice.forms)
-
-
-def with_trees(
-    choice: FormChoice, budget: Budget, seed: int, x: np.ndarray, y: np.ndarray
-) -> tuple[FormChoice, tuple[Grown, ...]]:
-    """The choice, and what one of its forms reads: a forest, and boosted trees where they can be grown.
-
-    Without that form where no forest can be grown, or not in time. Raises `ValueError` where no other form is asked for.
-    """
-    if TREES not in choice.forms:
-        return choice, ()
-    alone = len(choice.forms) == 1
-    if not alone and budget.limited and forest.seconds_to_grow(seed, x, y) > boosting.MOST_OF_TIME * budget.left():
-        budget.left_out["forms"] = (TREES,)
-        return of_networks(choice), ()
-    growers = (partial(forest.grow, seed), partial(boosting.boost, seed, budget=budget))
-    grown = tuple(found for grow in growers if (found := of_whole_rows(grow, x, y)) is not None)
-    if not grown and alone:
-        raise ValueError(f"form={TREES!r} needs {forest.NEEDED}: leave form= out.")
-    return choice if grown else of_networks(choice), grown
 
 
 def _share(held_out: object) -> float:

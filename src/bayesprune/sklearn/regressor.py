@@ -213,10 +213,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         mean, square = np.moveaxis(foreseen, -1, 0)
         return scores_of_numbers(np.asarray(y, np.float64).reshape(mean.shape), mean, _widths(square - np.square(mean)))
 
-    def _beside_trees(self, x: np.ndarray, y: np.ndarray, foreseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _beside_trees(self, y: np.ndarray, foreseen: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         mean = foreseen[..., 0]
-        kinds = x[:, self._columns.num_columns :].T.reshape((-1, mean.shape[1], len(x))).swapaxes(1, 2)
-        return np.nan_to_num(y.reshape(mean.shape) - mean), kinds - mean
+        return np.nan_to_num(y.reshape(mean.shape) - mean), said - mean
 
     def _is_comparable(self, y: np.ndarray) -> bool:
         return y.ndim == 1 and isinstance(self.bnn_.likelihood, Normal | StudentT)
