@@ -84,12 +84,12 @@ class Trials:
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def _trees_add_nothing(self) -> bool:
-        """Whether no step from what is foreseen towards what a forest, or boosted trees, say makes squared errors 1 % less, or
+        """Whether no step from what is foreseen towards what a forest, or boosted trees, say makes squared errors 2 % less, or
         by an error.
 
         The best one makes them less by the squared correlation of y - m and f - m, where m is what the forms so far foresee
-        together, and f what the trees say; of classes, probabilities. One in a hundred is half as many nats. Of the
-        five models of boosted trees one answers, see `boosting.foreseen`.
+        together, and f what the trees say; of classes, probabilities. Two in a hundred are .01 nats, and of these a mixture has
+        about half. Of the five models of boosted trees one answers, see `boosting.foreseen`.
         """
         judged = {form: of[0] for form, of in self.judged.items()}
         weights = stacked({form: one.nats for form, one in judged.items()})
@@ -99,7 +99,7 @@ class Trials:
         def adds(said: np.ndarray) -> bool:
             missed, ahead = first._beside_trees(self.rows.y[held], foreseen, said)
             both = (missed * ahead).sum(axis=1)
-            least = 2.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
+            least = 4.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
             return bool(np.square(both.sum()) >= least) and is_behind(-both)
 
         x, y, forest = self.rows.x, self.rows.y, self.rows.forest
