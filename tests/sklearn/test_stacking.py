@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.stats import ttest_1samp
 
 from bayesprune.sklearn import choosing, forms, stacking
 from bayesprune.sklearn.training_rows import TrainingRows
@@ -59,3 +60,19 @@ def test_one_network_is_of_one_form() -> None:
     x, y, choice = np.zeros((300, 1)), np.zeros(300), forms.FormChoice(("plain", "linear"), 1, 0.2)
     chosen, conformity = choosing.choose(estimator, choice, TrainingRows(x, y, 0, estimator._budget), estimator.learn, 2000)
     assert chosen == (choosing.Chosen("linear"),) and (conformity == -0.45).all()
+
+
+def test_what_a_step_towards_trees_saves_is_what_least_squares_finds() -> None:
+    """The share of squares by NumPy's least squares; .02 and one standard error of the products ask for it."""
+    seen = set()
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        missed = rng.standard_normal((30, 2)) * rng.exponential(size=(30, 1)) ** 2
+        ahead = rng.uniform(-0.3, 0.3) * missed + rng.standard_normal((30, 2)) * rng.exponential(size=(30, 1)) ** 2
+        (slope,), (left,), *_ = np.linalg.lstsq(ahead.reshape(-1, 1), missed.ravel(), rcond=None)
+        saved = 1.0 - left / np.square(missed).sum()
+        products = (missed * ahead).sum(axis=1)
+        enough, sure = saved >= 0.02 and slope > 0.0, ttest_1samp(products, 0.0).statistic > 1.0
+        assert stacking.may_gain(missed, ahead) == (enough and sure)
+        seen.add((enough, sure))
+    assert seen == {(True, True), (True, False), (False, True), (False, False)}

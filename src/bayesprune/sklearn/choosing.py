@@ -12,7 +12,7 @@ from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
 from bayesprune.sklearn.forms import LINEAR, TREES, FormChoice
 from bayesprune.sklearn.measures import WORST, is_behind
 from bayesprune.sklearn.mixture import Member
-from bayesprune.sklearn.stacking import WORTH_OF_TREES, mixed, stacked, weights_of
+from bayesprune.sklearn.stacking import may_gain, mixed, stacked, weights_of
 from bayesprune.sklearn.training_rows import TrainingRows
 
 SEED = 101  # of the order in which rows are held out: apart from the fit's own
@@ -84,12 +84,9 @@ class Trials:
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def _trees_add_nothing(self) -> bool:
-        """Whether no step from what is foreseen towards what a forest, or boosted trees, say makes squared errors 2 % less, or
-        by an error.
+        """Whether neither a forest nor boosted trees may know more of held-out rows than the forms so far foresee together.
 
-        The best one makes them less by the squared correlation of y - m and f - m, where m is what the forms so far foresee
-        together, and f what the trees say; of classes, probabilities. Two in a hundred are .01 nats, and of these a mixture has
-        about half. Of the five models of boosted trees one answers, see `boosting.foreseen`.
+        Of the five models of boosted trees one answers, see `boosting.foreseen`.
         """
         judged = {form: of[0] for form, of in self.judged.items()}
         weights = stacked({form: one.nats for form, one in judged.items()})
@@ -97,10 +94,7 @@ class Trials:
         held, first = self.folds[0][1], self.fitted(next(iter(judged)))
 
         def adds(said: np.ndarray) -> bool:
-            missed, ahead = first._beside_trees(self.rows.y[held], foreseen, said)
-            both = (missed * ahead).sum(axis=1)
-            least = 4.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
-            return bool(np.square(both.sum()) >= least) and is_behind(-both)
+            return may_gain(*first._beside_trees(self.rows.y[held], foreseen, said))
 
         x, y, forest = self.rows.x, self.rows.y, self.rows.forest
         if forest is not None and adds(forest.unseen[held]):
