@@ -49,20 +49,22 @@ def mixed(nats: dict[str, Float64[np.ndarray, " rows"]], weights: dict[str, floa
 
 
 def may_gain(missed: Float64[np.ndarray, "rows outputs"], ahead: Float64[np.ndarray, "rows outputs"]) -> bool:
-    """Whether what trees say may save 2 % of the squared errors of m, what is foreseen without them, by one standard error.
+    """Whether what trees say may save 2 % of the squared errors of m, what is foreseen without them.
 
-      (sum_i (y_i - m_i)' (f_i - m_i))^2 / (sum_i |y_i - m_i|^2 sum_i |f_i - m_i|^2) >= .02               (21.35)
+    The best step from m towards the trees' f saves the squared correlation r^2 of what m missed and what f is ahead by:
 
-    for ``missed``, y - m, and ``ahead``, f - m, which is how far from m the trees' f is. The left side is the share of the
-    squares that the best step from m towards f saves; 2 % are .01 nats a row, of which a mixture has about half.
+      r = sum_i (y_i - m_i)' (f_i - m_i) / sqrt(sum_i |y_i - m_i|^2 sum_i |f_i - m_i|^2)                   (21.35)
+
+    for ``missed``, y - m, and ``ahead``, f - m. It may where r > 0, and not below the root of .02 by more than one standard
+    error, that of the sum above. 2 % are .01 nats a row, of which a mixture has about half.
 
     >>> missed = np.array([[1.0], [-1.0], [2.0]])
-    >>> may_gain(missed, 0.1 * missed), may_gain(missed, -missed), may_gain(missed, np.array([[0.5], [1.0], [0.3]]))
+    >>> may_gain(missed, 0.1 * missed), may_gain(missed, -missed), may_gain(missed, np.zeros((3, 1)))
     (True, False, False)
     """
     both = (missed * ahead).sum(axis=1)
-    least = 4.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum()
-    return bool(np.square(both.sum()) >= least) and is_behind(-both)
+    enough = np.sqrt(4.0 * WORTH_OF_TREES * np.square(missed).sum() * np.square(ahead).sum())
+    return bool(both.sum() > 0.0) and not is_behind(both - enough / len(both))
 
 
 def weights_of(nats: dict[str, Float64[np.ndarray, " rows"]]) -> dict[str, float]:
