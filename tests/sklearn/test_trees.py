@@ -180,6 +180,18 @@ def test_an_estimator_that_reads_one(kind: type, tmp_path) -> None:
     np.testing.assert_allclose(read, model.inputs_of(new), atol=1e-4)
 
 
+def test_noise_is_that_of_rows_that_trees_had_not_seen() -> None:
+    """Nothing is held out, and y is noise of size one: on the rows of the fit all trees together would know most of it."""
+    x, _ = cells()
+    y = np.random.default_rng(2).standard_normal(len(x))
+    with pytest.warns(UserWarning, match="no better than without X"):
+        model = bp.BayesianSparseRegressor(**SETTINGS | {"num_steps": 400}, form="trees").fit(x, y)
+    assert model.predict(x, return_std=True)[1].mean() > 0.85 * y.std()
+    table = TrainingRows(x, y, 0, Budget())
+    table.grow()
+    assert np.std(y - table.trees[0].says(x)[:, 0]) < 0.7 * y.std()
+
+
 def test_where_there_is_none_it_is_refused_or_left_out() -> None:
     """Of too many classes, or too few whole rows; and under a time limit that it would take too much of, which is said."""
     x, y = cells(100)

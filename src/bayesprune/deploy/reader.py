@@ -165,10 +165,9 @@ def predict(plan, arrays, x):
     x, law = rows_of(plan, x), plan["law"]
     draws = [arrays[f"draws/{site}"] for site in plan["weights"]] if law["kind"] == "draws" else []
     if not draws:
-        return outputs(plan, arrays, mean_weights(plan, arrays), x)
+        return outputs(plan, arrays, [mean_weights(plan, arrays)], x)
     numbers = list(plan["weights"].values())
-    networks = [dict(zip(numbers, weights, strict=True)) for weights in zip(*draws, strict=True)]
-    return np.mean([outputs(plan, arrays, weights, x) for weights in networks], 0)
+    return outputs(plan, arrays, [dict(zip(numbers, weights, strict=True)) for weights in zip(*draws, strict=True)], x)
 
 
 def rows_of(plan, x):
@@ -212,20 +211,28 @@ def check_places(bounds, x):
             )
 
 
-def outputs(plan, arrays, weights, x):
-    """E[y | x, w]: the network, then the mean of its likelihood."""
-    head, made, known = plan["head"], [], {number: arrays[f"constant/{number}"] for number in plan["constants"]} | weights
+def outputs(plan, arrays, networks, x):
+    """E[y | x], the mean over networks, {number: weights} each: the network, then the mean of its likelihood."""
+    head, made, known = plan["head"], [], {number: arrays[f"constant/{number}"] for number in plan["constants"]}
     constants = {number: arrays[f"head/{number}"] for number in head["constants"]}
+    weighed = {*plan["weights"].values()}
+    for _, inputs, results, _ in plan["ops"]:
+        weighed.update(results if weighed & {*inputs} else ())
+    shared = [op for op in plan["ops"] if op[2][0] not in weighed]  # what no weight enters, is the same for all networks
     for first in range(0, max(1, len(x)), ROWS):
         rows = x[first : first + ROWS]
-        found = run(plan["ops"], {**known, plan["rows"]: rows}, len(rows))[plan["output"]]
-        made.append(run(head["ops"], {**constants, head["rows"]: found}, len(rows))[head["output"]])
+        before = run(shared, {**known, plan["rows"]: rows}, len(rows))
+        found = [run(plan["ops"], {**before, **weights}, len(rows))[plan["output"]] for weights in networks]
+        ends = [run(head["ops"], {**constants, head["rows"]: one}, len(rows))[head["output"]] for one in found]
+        made.append(np.mean(ends, 0) if len(ends) > 1 else ends[0])
     return np.concatenate(made)
 
 
 def run(plan, values, rows):
-    """Fill in ``values``, {number: array}, operation by operation; ``rows``: how many there are."""
+    """Fill in ``values``, {number: array}, operation by operation, but what is there; ``rows``: how many there are."""
     for place, (name, inputs, outputs, attributes) in enumerate(plan):
+        if outputs[0] in values:
+            continue
         try:
             values[outputs[0]] = step(name, attributes, rows, *(values[i] for i in inputs))
         except Exception as error:  # of a plan that nobody has checked

@@ -135,8 +135,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
 
         with held_back() as said:
             chosen, self._conformity = choosing.choose(self, choice, table, learn, num_steps)
-            x = table.x  # with what trees foresee, where they were grown
-            fits = self._fitted_to_all(chosen, x, y, learn, num_steps)
+            fits = self._fitted_to_all(chosen, table, learn, num_steps)
         self.form_, self.temperature_ = chosen[0].form, chosen[0].temperature
         self.weights_ = {form.form: form.weight for form in chosen}
         by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
@@ -144,12 +143,12 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         self._judged_law = mixture.of_fits(self.weights_, {}, by_folds) if chosen[0].members else None
         self._hold()
         if said and self._conformity is None:
-            measures.warn_of_fitted(self, x, y, said[-1])
+            measures.warn_of_fitted(self, table.x, y, said[-1])
         if chosen[0].members and (held := chosen[0].held) is not None:
-            self._calibrate(x[held], y[held])
+            self._calibrate(table.x[held], y[held])
 
     def _fitted_to_all(
-        self, chosen: Sequence[choosing.Chosen], x: np.ndarray, y: np.ndarray, learn: choosing.Learn, num_steps: int
+        self, chosen: Sequence[choosing.Chosen], table: TrainingRows, learn: choosing.Learn, num_steps: int
     ) -> dict[str, mixture.Member]:
         """Each form's fit to all rows, the first one's in any case, others' if there is time; ends the estimator's budget."""
 
@@ -166,7 +165,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         if missing := tuple(form.form for form in others if form.form not in learned):
             self._budget.left_out["fits"] = missing
         fits = {
-            form.form: self._settled(self._cut(learned[form.form], x, y, form.rung), form)
+            form.form: self._settled(self._cut(learned[form.form], table.x, table.y, form.rung), form)
             for form in chosen
             if form.form in learned
         }

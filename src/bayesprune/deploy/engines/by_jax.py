@@ -14,7 +14,7 @@ from bayesprune.core.numbers import joined
 from bayesprune.core.tracing import check_process
 from bayesprune.core.types import Array, ArrayTree, PyTree
 from bayesprune.deploy.program.rows import checked_rows
-from bayesprune.deploy.program.run import run
+from bayesprune.deploy.program.run import before, run
 from bayesprune.deploy.program.weights import Draws, Weighted
 from bayesprune.infer.predict import blocks_of, rows_of
 
@@ -61,7 +61,8 @@ class ByJax:
 
         def mean(x: ArrayTree) -> jax.Array:
             together = inputs.together(x).astype(jnp.float32)
-            one = lambda weights: run(network.head, {}, run(network.program, weights, together))  # noqa: E731
+            made = before(network.program, together)
+            one = lambda weights: run(network.head, {}, run(network.program, weights, together, made=made))  # noqa: E731
             if isinstance(network.law, Draws) and network.law.values:
                 # The mean of their weights is another network: of chains, whose units are in orders of their own, a bad one.
                 return jax.lax.map(one, jax.tree.map(jnp.asarray, dict(network.law.values))).mean(0)
@@ -75,9 +76,14 @@ class ByJax:
         with jax.transfer_guard("allow"):  # from arrays of the host, to arrays of the host
             return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
 
-    def _outputs(self, weights: Mapping[str, Any], block: jax.Array, constants: Mapping[int, Any]) -> jax.Array:
+    def _outputs(self, weights: Mapping[str, Any], block: jax.Array, made: Any, constants: Mapping[int, Any]) -> jax.Array:
+        """``block``: (blocks, rows, ...); ``made``: of `_before`, or None."""
         program, head = self.network.program, self.network.head
-        return jax.lax.map(lambda x: run(head, {}, run(program, weights, x, constants)), block)
+        return jax.lax.map(lambda part: run(head, {}, run(program, weights, part[0], constants, part[1])), (block, made))
+
+    def _before(self, block: jax.Array, constants: Mapping[int, Any]) -> dict[int, jax.Array]:
+        """What is the same for all networks."""
+        return jax.lax.map(lambda x: before(self.network.program, x, constants), block)
 
     # Numbers go into compiled functions as arguments: as constants, the compiler would work on every one of them.
     @functools.cached_property
@@ -94,14 +100,15 @@ class ByJax:
 
     @functools.cached_property
     def _at_mean(self) -> Callable[..., jax.Array]:
-        return jax.jit(lambda block, constants, weights: self._outputs(weights, block, constants))
+        return jax.jit(lambda block, constants, weights: self._outputs(weights, block, None, constants))
 
     @functools.cached_property
     def _draws(self) -> Callable[..., jax.Array]:
         def outputs(
             block: jax.Array, constants: dict[int, jax.Array], tensors: dict[str, jax.Array], key: jax.Array, chosen: jax.Array
         ) -> jax.Array:
-            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, constants)  # noqa: E731
+            made = self._before(block, constants)
+            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, made, constants)  # noqa: E731
             return jax.lax.map(one, chosen, batch_size=self._at_once)
 
         return jax.jit(outputs)
@@ -120,7 +127,8 @@ class ByJax:
         def mean(
             block: jax.Array, constants: dict[int, jax.Array], tensors: dict[str, jax.Array], key: jax.Array, chosen: jax.Array
         ) -> jax.Array:
-            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, constants)  # noqa: E731
+            made = self._before(block, constants)
+            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, made, constants)  # noqa: E731
             shape, number = jax.eval_shape(one, 0), len(chosen)
             total = jnp.zeros(shape.shape, shape.dtype)
             return jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(chosen[i]), total) / number

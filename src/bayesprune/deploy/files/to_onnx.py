@@ -73,11 +73,7 @@ def export_onnx(
 
 def _outputs(graph: OnnxGraph, program: OpProgram, networks: Iterable[Mapping[str, Any]]) -> Iterator[Array]:
     """The outputs of each network."""
-    random, first, rest = set(program.weights.values()), list[Op](), list[Op]()
-    for op in program.ops:
-        reached = not random.isdisjoint(op.inputs)
-        random.update(op.outputs if reached else ())
-        (rest if reached else first).append(op)
+    first, rest = program.halves
     shared = _run(graph, program, first, {program.rows: graph.rows()})
     for weights in networks:
         own = {number: np.asarray(weights[site]) for site, number in program.weights.items()}

@@ -52,6 +52,16 @@ class OpProgram:
         """The shape of each array for one row."""
         return {number: tuple(abs(n) for n in sizes) for number, sizes in self.sizes.items()}
 
+    @cached_property
+    def halves(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
+        """The operations that no weight enters, and those that one does: of many networks the first are the same for all."""
+        weighed, first, rest = set(self.weights.values()), list[Op](), list[Op]()
+        for op in self.ops:
+            reached = not weighed.isdisjoint(op.inputs)
+            weighed.update(op.outputs if reached else ())
+            (rest if reached else first).append(op)
+        return tuple(first), tuple(rest)
+
     @property
     def vocabulary(self) -> int | None:
         """How many rows the smallest table has that is looked up; None where none is."""

@@ -19,23 +19,43 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def run(program: OpProgram, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any] | None = None) -> jax.Array:
-    """The network's outputs for rows ``x``, with ``weights`` {site: array}; ``constants``: in place of the program's own."""
+def run(
+    program: OpProgram,
+    weights: Mapping[str, Any],
+    x: Array,
+    constants: Mapping[int, Any] | None = None,
+    made: Mapping[int, Any] | None = None,
+) -> jax.Array:
+    """The network's outputs for rows ``x``, with ``weights`` {site: array}; ``constants``: in place of the program's own.
+
+    ``made``: what `before` makes of these rows, so that it is not made again.
+    """
     constants = program.constants if constants is None else constants
+    given = {number: weights[site] for site, number in program.weights.items()}
     if program.one_by_one:
-        return jax.vmap(lambda row: _run(program, weights, row[None], constants)[0])(x)
-    return _run(program, weights, x, constants)
+        alone = lambda row: _values(program.ops, {**constants, **given, program.rows: row[None]}, 1)  # noqa: E731
+        return jax.vmap(lambda row: alone(row)[program.output][0])(x)
+    ops = program.ops if made is None else program.halves[1]
+    return _values(ops, {**constants, **given, **(made or {}), program.rows: x}, x.shape[0])[program.output]
 
 
-def _run(program: OpProgram, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> jax.Array:
-    return _values(program, weights, x, constants)[program.output]
+def before(program: OpProgram, x: Array, constants: Mapping[int, Any] | None = None) -> dict[int, Any]:
+    """The arrays made of rows ``x`` before any weight, of which others are made: for many networks once for all of them.
+
+    None of a program that runs on one row at a time.
+    """
+    if program.one_by_one:
+        return {}
+    constants = program.constants if constants is None else constants
+    first, rest = program.halves
+    needed = {program.output, *(number for op in rest for number in op.inputs)}
+    values = _values(first, {**constants, program.rows: x}, x.shape[0])
+    return {number: values[number] for op in first for number in op.outputs if number in needed}
 
 
-def _values(program: OpProgram, weights: Mapping[str, Any], x: Array, constants: Mapping[int, Any]) -> dict[int, Any]:
-    values: dict[int, Any] = {**constants, program.rows: x}
-    values |= {number: weights[site] for site, number in program.weights.items()}
-    for op in program.ops:
-        values.update(zip(op.outputs, step(op, x.shape[0], [values[i] for i in op.inputs]), strict=True))
+def _values(ops: Sequence[Op], values: dict[int, Any], rows: Any) -> dict[int, Any]:
+    for op in ops:
+        values.update(zip(op.outputs, step(op, rows, [values[i] for i in op.inputs]), strict=True))
     return values
 
 
