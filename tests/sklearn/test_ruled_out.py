@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesprune.sklearn import choosing, forms, measures
+from bayesprune.sklearn import boosting, choosing, forest, forms, measures
 from bayesprune.sklearn.training_rows import TrainingRows
 from tests.sklearn.stand_in import StandIn
 
@@ -18,6 +18,39 @@ def test_behind_is_who_is_so_by_a_standard_error() -> None:
         assert measures.is_behind(lead) == wanted
         seen.add((wanted, bool(lead.mean() < 0)))
     assert seen == {(True, True), (False, True), (False, False)}
+
+
+class BesideTrees(StandIn):
+    """Of rows that are all one too low, ``ahead``: how much higher trees are."""
+
+    def __init__(self, ahead: float, limit: float = np.inf) -> None:
+        super().__init__({"plain": -0.5, "trees": -0.1}, limit=limit)
+        self.ahead = ahead
+
+    def _beside_trees(self, y, foreseen, said):
+        assert len(y) == len(foreseen) == len(said) == 20
+        return np.ones((20, 1)), np.full((20, 1), self.ahead)
+
+
+@pytest.mark.parametrize(
+    ("names", "ahead", "late", "fits"),
+    [
+        (("plain", "trees"), 0.5, False, ["plain", "trees"]),
+        (("plain", "trees"), -0.5, False, ["plain"]),
+        (("plain", "trees"), 0.5, True, ["plain"]),
+        (("trees",), -0.5, True, ["trees"]),  # what is asked for
+    ],
+)
+def test_trees_are_grown_where_they_may_gain_and_there_is_time(monkeypatch, names, ahead: float, late: bool, fits) -> None:
+    estimator, x, y = BesideTrees(ahead, limit=1e6), np.zeros((100, 1)), np.arange(100.0)
+    rows, grown = TrainingRows(x, y, 0, estimator._budget), list[str]()
+    rows.forest = None
+    monkeypatch.setattr(boosting, "foreseen", lambda *_: np.zeros((20, 1)))
+    monkeypatch.setattr(TrainingRows, "grow", lambda _: grown.append("now"))
+    monkeypatch.setattr(forest, "seconds_to_grow", lambda *_: 1e6 if late else 1.0)
+    choosing.choose(estimator, forms.FormChoice(names, 1, 0.2), rows, estimator.learn, 2000)
+    assert estimator.fits == fits and len(grown) == ("trees" in fits)
+    assert estimator._budget.left_out == ({"forms": ("trees",)} if late and len(names) > 1 else {})
 
 
 class WithTrees(StandIn):

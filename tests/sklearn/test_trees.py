@@ -153,7 +153,7 @@ def test_it_is_not_tried_where_it_says_nothing_more(monkeypatch, labels: bool) -
             rows = TrainingRows(x, target, 0, Budget())
             by_forest, boosted = (said[:, None] if place == one else nothing for one in range(2))
             rows.forest = trees.Grown(None, by_forest)
-            monkeypatch.setattr(boosting, "foreseen", lambda seed, x, y, kept, held, of=boosted: of[held])
+            monkeypatch.setattr(boosting, "foreseen", lambda seed, x, y, kept, held, budget, of=boosted: of[held])
             fitted = choosing.Trials(model, rows, [(np.arange(len(x))[1::2], held)], print, 0)
             assert not fitted.ruled_out("trees")  # nothing is there to compare them with
             fitted.judged["plain"], fitted.members["plain"] = [judged], [None]

@@ -232,9 +232,10 @@ class Compact(HandedOn):
 
         Args:
             path: where to.
-            values: "float32"; "bfloat16", half of the bytes; or "posterior", whole numbers at the posterior's own precision: a
-                loc in steps of half its scale, a scale in steps of 1/8 of its logarithm. What that loses, the KL of what is
-                kept from what was there, is in the file's plan as "divergence", in nats (about .012 for each weight).
+            values: how the weights are kept: "float32"; "bfloat16", half of the bytes; or "posterior", whole numbers at the
+                posterior's own precision: a loc in steps of half its scale, a scale in steps of 1/8 of its logarithm. What that
+                loses, the KL of what is kept from what was there, is in the file's plan as "divergence", in nats (about .012
+                for each weight). Frozen weights and other constants are kept whole.
             metadata: anything that JSON can hold; of a ``.bayesprune`` file.
 
         Raises:

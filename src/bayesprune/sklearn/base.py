@@ -119,11 +119,11 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         course = annealing.Annealed(rate, share=share)
         table = TrainingRows(np.asarray(x, np.float64), y, self._seed, self._budget)
         self._background = table.x[reasons.background(len(x))]
+        if choice.forms == (forms.TREES,):
+            table.grow()
 
         def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch) -> cutting.Learned:
             form = candidates[name]
-            if form.trees:
-                table.grow()
             x = table.x
             read = whole._replace(trees=table.trees).only(form.steps, form.components, form.wide, form.trees)
             if isinstance(rows, np.ndarray):  # others are held out

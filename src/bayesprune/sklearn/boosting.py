@@ -46,10 +46,10 @@ def boost(
     labels = np.issubdtype(y.dtype, np.integer)
     if not are_enough(y):
         return None
-    labels, y, rows = np.issubdtype(y.dtype, np.integer), np.ravel(y), single(x)
+    y, rows = np.ravel(y), single(x)
     folds = list((StratifiedKFold if labels else KFold)(FOLDS, shuffle=True, random_state=seed).split(rows, y))
     models = [_model(labels, seed + fold, rows[kept]) for fold, (kept, _) in enumerate(folds)]
-    found = _grown(models, rows, y, folds, most_stages(y), Budget() if budget is None else budget)
+    found = _staged(models, rows, y, folds, most_stages(y), Budget() if budget is None else budget)
     if found is None:
         return None
     said, stages = found
@@ -66,21 +66,22 @@ def foreseen(
     y: Shaped[np.ndarray, " rows"],
     kept: Int64[np.ndarray, " kept"],
     held: Int64[np.ndarray, " held"],
+    budget: Budget | None = None,
 ) -> Float64[np.ndarray, "held outputs"] | None:
     """What one such model of some of the rows says of others, which is that of half as many stages at most.
 
     The others choose the number, which flatters it: where even so they are not foreseen any better, five need not be grown.
-    None where a class is among the others alone.
+    None where a class is among the others alone, or where the budget has no time.
     """
     labels, rows = np.issubdtype(y.dtype, np.integer), single(x)
     if labels and not np.isin(y[held], y[kept]).all():
         return None
-    found = _grown([_model(labels, seed, rows[kept])], rows, y, [(kept, held)], most_stages(y) // 2, Budget())
-    assert found is not None  # time is not limited
-    return found[0]
+    budget = Budget() if budget is None else budget
+    found = _staged([_model(labels, seed, rows[kept])], rows, y, [(kept, held)], most_stages(y) // 2, budget)
+    return None if found is None else found[0]
 
 
-def _grown(
+def _staged(
     models: Sequence[Any],
     rows: Float32[np.ndarray, "rows columns"],
     y: Shaped[np.ndarray, " rows"],

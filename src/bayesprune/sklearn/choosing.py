@@ -63,6 +63,8 @@ class Trials:
     def fit(self, form: str, fold: int) -> None:
         """One of them; `OutOfTimeError` where time runs out."""
         budget: Budget = self.estimator._budget
+        if form == TREES:
+            self.rows.grow()
         learned = self.learn(form, self.folds[fold][0], self.num_steps, *budget.watches(self.num_steps, after=self.num_steps))
         member, judged = self._cut(learned, fold, rung=0)
         self.learned.setdefault(form, []).append(learned)
@@ -84,7 +86,8 @@ class Trials:
         return measured is not None and is_behind(np.maximum(measured, WORST) - self.judged[first][0].nats)
 
     def _trees_add_nothing(self) -> bool:
-        """Whether neither a forest nor boosted trees may know more of held-out rows than the forms so far foresee together.
+        """Whether neither a forest, which is grown here, nor boosted trees may know more of held-out rows than the forms so far
+        foresee together.
 
         Of the five models of boosted trees one answers, see `boosting.foreseen`.
         """
@@ -101,7 +104,7 @@ class Trials:
             return False
         if not boosting.are_enough(y):
             return True
-        said = boosting.foreseen(self.rows.seed, x, y, *self.folds[0])
+        said = boosting.foreseen(self.rows.seed, x, y, *self.folds[0], self.rows.budget)
         return said is None or not adds(said)
 
     def cut(self, form: str, rung: int) -> "JudgedCut":
@@ -217,7 +220,7 @@ def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:
     for form in forms:
         if done and LARGER * len(trials.folds) * took + trials.num_steps * budget.pace > budget.left():
             continue
-        if form == TREES and not trials.rows.has_time():
+        if form == TREES and done and not trials.rows.has_time():
             continue
         if trials.ruled_out(form):
             ruled_out.add(form)

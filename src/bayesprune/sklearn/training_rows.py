@@ -12,8 +12,8 @@ from bayesprune.sklearn.trees import Grown, Trees, of_whole_rows
 
 @dataclass
 class TrainingRows:
-    """``x``: (rows, columns), after `grow` with what ``trees`` say of each row as further columns, see `columns.Columns.apply`.
-    ``y``: as trained on, NaN for what is missing."""
+    """``x``: (rows, columns), after `grow` with what ``trees`` say of each row as further columns, see `columns.Columns.apply`:
+    read it anew then. ``y``: as trained on, NaN for what is missing."""
 
     x: np.ndarray
     y: np.ndarray

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,6 +110,33 @@ def test_fewer_bytes_for_values(values, tmp_path) -> None:
     else:
         assert stated == 0 < nats < 0.03 * small.cost.alive
     assert max(np.abs(back.predict(DATA.x) - small.predict(DATA.x)).max(), 1e-9) < 0.05
+
+
+class Framed(nn.Module):
+    """Numbers of its own beside the weights: of rows far from zero, and the least of float32, as masks of attention have it."""
+
+    @nn.compact
+    def __call__(self, x, train: bool = False):
+        near = (x - jnp.asarray([1000.5, -20.25])) / jnp.asarray([1.0009765625, 0.5])
+        return nn.Dense(2)(jnp.where(near > 0.0, near, jnp.full(2, jnp.finfo(jnp.float32).min)).max(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("values", ["float32", "bfloat16", "posterior"])
+def test_what_is_no_weight_is_kept_whole(values, tmp_path) -> None:
+    """With weights that are kept exactly the file predicts what the network does, to rounding."""
+    bnn = bp.BNN(Framed(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(2,))
+    loc = {"Dense_0.kernel": np.array([[0.5, -1.5]]), "Dense_0.bias": np.array([1.0, 2.0])}
+    data = bp.Dataset(np.zeros((4, 2), np.float32), np.zeros((4, 2), np.float32))
+    params = bp.fit_svi(jax.random.key(0), bnn, data, num_steps=1, progress=False).params
+    params = dict(params) | {f"{site}_dense_loc": array.astype(np.float32) for site, array in loc.items()}
+    params |= {f"{site}_dense_scale": np.ones(array.shape, np.float32) for site, array in loc.items()}
+    small = bp.compact(bnn, params)
+    small.save(tmp_path / "net.bayesprune", values)
+    x = np.float32([1000.5, -20.25]) + np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)
+    x[:, 0] = 1000.5 + np.abs(x[:, 0] - 1000.5)
+    wanted = small.predict(x)
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(reader.predict(*reader.load(tmp_path / "net.bayesprune"), x), wanted, rtol=1e-6)
 
 
 def test_the_posterior_s_precision_takes_a_third_of_the_bytes() -> None:

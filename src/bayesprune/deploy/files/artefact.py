@@ -46,7 +46,7 @@ def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Map
     for prefix, program in (("constant", compact.program), ("head", compact.head)):
         for number, array in program.constants.items():
             places = coder.mark(f"{prefix}/{number}.places", array != 0) if array.ndim else ""
-            coder.plain(f"{prefix}/{number}", array, "float32" if values == "posterior" else values, places)
+            coder.plain(f"{prefix}/{number}", array, "float32", places)  # rounded, the least of float32 is minus infinity
     plan = _program(compact.program) | {
         "head": _program(compact.head),
         "input_shape": list(compact.inputs.row_shape),
