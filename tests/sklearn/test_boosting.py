@@ -191,3 +191,14 @@ def test_an_estimator_that_reads_them_is_one_compact_network(kind: type, tmp_pat
     small = model.compact(keep="mean")
     assert small.certify().holds
     check_files(small, new, tmp_path)
+
+
+@pytest.mark.parametrize("targets", TARGETS)
+def test_it_is_the_same_however_many_rows_and_trees_go_together(monkeypatch, targets: str) -> None:
+    x, y = smooth(60)
+    found = boosting.boost(0, x, np.digitize(y, TARGETS[targets]) if TARGETS[targets] else y).trees
+    together = found.says(x)
+    monkeypatch.setattr(trees, "ROWS", 7)
+    monkeypatch.setattr(trees, "TOGETHER", 64)
+    np.testing.assert_allclose(found.says(x), together, rtol=1e-12, atol=1e-12)
+    assert found.says(x[:0]).shape == (0, together.shape[1])

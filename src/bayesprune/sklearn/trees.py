@@ -14,7 +14,7 @@ from bayesprune.data.scaling import Scaling
 from bayesprune.sklearn.thresholds import LEAST_WHOLE, single
 
 RARE = 0.02  # that is added to each class's share: a class that no tree has seen is at -4 beside a sure one
-BLOCK = 1 << 21  # rows times trees that are walked together
+ROWS, TOGETHER = 4096, 1 << 16  # that are walked together, and rows times trees
 
 
 class Trees(NamedTuple):
@@ -56,19 +56,25 @@ class Trees(NamedTuple):
 
     def _walked(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows numbers"]:
         """Every row from each root to its leaf, so many rows at a time."""
-        rows = max(1, BLOCK // len(self.roots))
-        return np.concatenate([self._walked_together(x[first : first + rows]) for first in range(0, max(1, len(x)), rows)])
+        return np.concatenate([self._walked_together(x[first : first + ROWS]) for first in range(0, max(1, len(x)), ROWS)])
 
     def _walked_together(self, x: Float32[np.ndarray, "rows columns"]) -> Float64[np.ndarray, "rows numbers"]:
-        node = np.tile(self.roots, len(x))
-        going = np.flatnonzero(self.below[node] != node)
-        while len(going):
-            here = node[going]
-            higher = x[going // len(self.roots), self.column[here]] > self.at[here]
-            next_one = np.where(higher, self.above[here], self.below[here])
-            node[going] = next_one
-            going = going[self.below[next_one] != next_one]
-        return self._added(self.values[node], len(x))  # type: ignore[no-any-return]
+        """A few trees at a time: their nodes, and where the rows are in them, stay in the processor's cache."""
+        numbers, begins = x.ravel(), (np.arange(len(x), dtype=np.int32) * np.int32(x.shape[1]))[:, None]
+        column, roots = self.column.astype(np.int32), self.roots.astype(np.int32)
+        following = np.column_stack([self.below, self.above]).astype(np.int32).ravel()  # of node n at 2 n, or 2 n + 1
+        together = max(1, TOGETHER // max(1, len(x)) // self.turns) * self.turns
+        added = np.zeros((len(x), len(self.offset)))
+        for first in range(0, len(roots), together):
+            node = np.tile(roots[first : first + together], (len(x), 1))
+            while True:
+                higher = numbers.take(begins + column.take(node)) > self.at.take(node)
+                reached = following.take(2 * node + higher)
+                if np.array_equal(reached, node):
+                    break
+                node = reached
+            added += self._added(self.values[node], len(x))
+        return added
 
     def _folded(self, x: Any, xp: ModuleType) -> Any:
         """The same without a choice of places by row, which small runtimes have not: each node's value of those below it.
@@ -96,7 +102,7 @@ class Trees(NamedTuple):
 
     def _added(self, of_trees: Any, rows: int) -> Any:
         """Of each row, the sum of what each tree adds to its number."""
-        return of_trees.reshape((rows, len(self.roots) // self.turns, len(self.offset))).sum(axis=1)
+        return of_trees.reshape((rows, of_trees.shape[1] // self.turns, len(self.offset))).sum(axis=1)
 
     def _levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Of each depth, the roots' first: its leaves, and its nodes that cut."""
