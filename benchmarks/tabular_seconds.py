@@ -1,13 +1,13 @@
 """CPU seconds of the estimators' default fit to 2,000 rows of 20 columns: cold, with a cache of compiled programs, and warm.
 
-    python benchmarks/tabular_seconds.py run                 # into runs/tabular_seconds.jsonl, what is not there
+    taskset -c 0 python benchmarks/tabular_seconds.py run    # into runs/tabular_seconds.jsonl, what is not there
     python benchmarks/tabular_seconds.py run --set data=parity  # another table, or preset=fast; in no table of the page
     python benchmarks/tables.py                              # from the results kept here, into the page
 
 Two smooth tables, and two of steps; scores are of 2,000 new rows. "cold": the first fit of a process that has compiled nothing;
 "cached": the same where ``JAX_COMPILATION_CACHE_DIR`` is a folder that one like it has filled, with programs of a tenth of
 a second or more; "warm": a second fit in the process, of another draw. All without imports; seconds of the processor, of all
-threads. "programs": that the first fit compiles.
+threads, on one core: on two, those that wait for each other spin for a third more. "programs": that the first fit compiles.
 """
 
 import json
