@@ -8,7 +8,9 @@ import numpy as np
 
 from bayesprune.sklearn import choosing
 from bayesprune.sklearn.budget import Budget
+from bayesprune.sklearn.forms import FormChoice
 from bayesprune.sklearn.mixture import Member
+from bayesprune.sklearn.training_rows import TrainingRows
 
 
 def member_called(name: str) -> Any:
@@ -46,6 +48,10 @@ class StandIn:
 
     def _measured(self, form: str, x: np.ndarray, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> None:
         return None
+
+    def choose(self, choice: FormChoice, x: np.ndarray, y: np.ndarray, num_steps: int = 2000) -> Any:
+        """What is chosen for it, and how wrong held-out rows were foreseen."""
+        return choosing.choose(self, choice, TrainingRows(x, y, 0, self._budget), self.learn, num_steps)
 
     def _stacks(self, choice: object) -> bool:
         return self.stacks

@@ -127,7 +127,7 @@ def test_a_network_reads_them_beside_a_forest() -> None:
     wanted = forest.grow(0, x, y), boosting.boost(0, x, y)
     read.grow()  # once
     np.testing.assert_array_equal(read.x, np.concatenate([x, *(one.unseen for one in wanted)], axis=1))
-    columns = fit_columns(x, trees=read.trees).only(False, False, False, trees=True)
+    columns = fit_columns(x).only(False, False, False, trees=read.trees)
     assert columns.num_inputs == 2 and columns.silent.tolist() == [False, False]
     for rows, said in (
         (x, [one.trees.says(x) for one in wanted]),

@@ -9,7 +9,6 @@ from sklearn.base import clone
 import bayesprune as bp
 from bayesprune.sklearn import budget, choosing, forms
 from bayesprune.sklearn.budget import Budget, OutOfTimeError
-from bayesprune.sklearn.training_rows import TrainingRows
 from bayesprune.train.result import Moment
 from tests.sklearn.problems import NET, linear_rows
 from tests.sklearn.stand_in import StandIn
@@ -80,7 +79,7 @@ class Judge(StandIn):
 def test_forms_and_folds_are_left_out_first(ticking, limit, form, left_out, fits) -> None:
     choice, judge = forms.FormChoice(("plain", "steps"), 3, 0.2), Judge({"plain": -1.0, "steps": 0.0}, limit=limit)
     x, y = np.zeros((100, 1)), np.zeros(100)
-    chosen, conformity = choosing.choose(judge, choice, TrainingRows(x, y, 0, judge._budget), judge.learn, 1000)
+    chosen, conformity = judge.choose(choice, x, y, 1000)
     assert chosen == (choosing.Chosen(form),) and (conformity is None) == ("held_out" in left_out)
     assert judge._budget.left_out == left_out and judge.fits == fits
 

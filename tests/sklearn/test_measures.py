@@ -13,8 +13,7 @@ from sklearn.dummy import DummyClassifier
 import bayesprune as bp
 from bayesprune.infer.end_of_fit import held_back
 from bayesprune.infer.scale_of_data import warn_of_scale
-from bayesprune.sklearn import base, choosing, forms, gaps, measures, tails
-from bayesprune.sklearn.training_rows import TrainingRows
+from bayesprune.sklearn import base, forms, gaps, measures, tails
 from tests.sklearn.stand_in import StandIn
 
 NONE = np.zeros((30, 1))
@@ -54,7 +53,7 @@ def test_a_fit_says_where_constants_are_ahead(constants: float | None, warns: bo
     x, y, choice = np.zeros((100, 1)), np.arange(100.0), forms.FormChoice(("plain",), 1, 0.2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        choosing.choose(estimator, choice, TrainingRows(x, y, 0, estimator._budget), estimator.learn, 2000)
+        estimator.choose(choice, x, y)
     said = [str(one.message) for one in caught]
     assert len(said) == warns and all("worse than without X, by 0.1 nats a row" in one and "100 rows" in one for one in said)
 

@@ -99,9 +99,9 @@ def test_a_network_reads_it_and_nothing_else() -> None:
     """Rows to fit bring what unseen trees say; others ask the forest. Of the forms that do not read it nothing is changed."""
     x, y = cells()
     grown = forest.grow(0, x, y)
-    columns = fit_columns(x, trees=(grown.trees,))
+    columns = fit_columns(x)
     extended = np.concatenate([x, grown.unseen], axis=1)
-    read = columns.only(steps=False, components=False, clipped=False, trees=True)
+    read = columns.only(steps=False, components=False, clipped=False, trees=(grown.trees,))
     scaling = grown.trees.scaling
     assert read.num_inputs == 1 and read.num_columns == 4 and read.silent.tolist() == [False]
     for rows, said in ((x, grown.trees.says(x)), (extended, grown.unseen)):
@@ -120,7 +120,7 @@ def test_a_network_reads_it_and_nothing_else() -> None:
     # A forest that says the same of all rows is silent.
     flat = forest.grow(0, x, np.zeros(len(x)))
     assert not flat.trees.shares.any() and np.isinf(flat.trees.scaling.scale).all()
-    flat_columns = fit_columns(x, trees=(flat.trees,)).only(steps=False, components=False, clipped=False, trees=True)
+    flat_columns = fit_columns(x).only(steps=False, components=False, clipped=False, trees=(flat.trees,))
     assert flat_columns.silent.all() and not flat_columns.apply(x).any()
 
 

@@ -125,7 +125,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch) -> cutting.Learned:
             form = candidates[name]
             x = table.x
-            read = whole._replace(trees=table.trees).only(form.steps, form.components, form.wide, form.trees)
+            read = whole.only(form.steps, form.components, form.wide, table.trees if form.trees else ())
             if isinstance(rows, np.ndarray):  # others are held out
                 read = of_rows(read, x, rows, found if form.steps else None)
             inputs, layers = read.num_inputs, () if form.linear else hidden

@@ -87,7 +87,7 @@ class Columns(NamedTuple):
         """Values of what trees say, split: a part for each of ``trees``."""
         return np.split(values, np.cumsum([trees.num_outputs for trees in self.trees]), axis)[:-1]
 
-    def only(self, steps: bool, components: bool, clipped: bool, trees: bool = False) -> "Columns":
+    def only(self, steps: bool, components: bool, clipped: bool, trees: tuple[Trees, ...] = ()) -> "Columns":
         """The map of one form: the columns alone, or all inputs, those that the form does not use being zero.
 
         A network of the columns alone takes at most half of the time of a step. All other forms have equally many inputs, and
@@ -100,9 +100,7 @@ class Columns(NamedTuple):
         none = Scaling(np.zeros(0), np.zeros(0))
         if trees:
             bare = self.only(steps=False, components=False, clipped=False)
-            return bare._replace(alone=True, bends=NONE, trees=self.trees)
-        if self.trees:
-            return self._replace(trees=()).only(steps, components, clipped)
+            return bare._replace(alone=True, bends=NONE, trees=trees)
         if components and self.outnumber and self.turn.shape[1]:
             return self._replace(clipped=clipped, at=self.at[:0], owner=self.owner[:0], steps=none, alone=True)
         if not (steps or components):
@@ -208,9 +206,8 @@ def fit_columns(
     clipped: bool = False,
     cuts: Thresholds | None = None,
     components: bool = False,
-    trees: tuple[Trees, ...] = (),
 ) -> Columns:
-    """The map for these training rows, with steps at thresholds, components, and trees. Errors as of `fit_scaling`.
+    """The map for these training rows, with steps at thresholds, and components. Errors as of `fit_scaling`.
 
     >>> cuts = Thresholds(np.array([0]), np.array([1.5]), np.zeros((0, 1)))
     >>> columns = fit_columns(np.array([[0.0], [1.0], [2.0], [3.0]]), cuts=cuts)
@@ -227,7 +224,7 @@ def fit_columns(
     unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))
     outnumber = x.shape[1] >= len(x)
     bends = NONE if outnumber else fit_bends(x)
-    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, outnumber, bends=bends, trees=trees)
+    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, outnumber, bends=bends)
 
 
 def of_rows(

@@ -96,11 +96,9 @@ class Engines:
 
 def of_rows_alone(program: OpProgram) -> set[int]:
     """The arrays that the rows make, and no weight."""
-    weighed, made = set(program.weights.values()), {program.rows}
-    for op in program.ops:
-        if weighed & set(op.inputs):
-            weighed.update(op.outputs)
-        elif made & set(op.inputs):
+    made = {program.rows}
+    for op in program.halves[0]:
+        if made & set(op.inputs):
             made.update(op.outputs)
     return made
 

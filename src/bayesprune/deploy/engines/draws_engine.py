@@ -69,7 +69,7 @@ class DrawsEngine:
         self.compact, self.program, self.random, self.segments = compact, ready.program, ready.random, ready.segments
         self.sites = {number: site for site, number in compact.program.weights.items()}
         self.table = Table(compact.law, compact.program.weights, self.kernel == "numba")
-        self.drawn = self._depends(set(self.sites))
+        self.drawn = self.program.weighed
         self.plain = self._plain(ready.known, self.kernel)
         self.steps = self._fused(self.plain)
         with_blas = self._plain(ready.known, BLAS)
@@ -169,14 +169,6 @@ class DrawsEngine:
         rows = max(1, LARGEST // (largest * size))
         rows -= rows % LANES if rows > LANES else 0
         return [x[i : i + rows] for i in range(0, len(x), rows)]
-
-    def _depends(self, random: set[int]) -> set[int]:
-        """The arrays that depend on what is drawn."""
-        found = set(random)
-        for op in self.program.ops:
-            if found & set(op.inputs):
-                found.update(op.outputs)
-        return found
 
     def _plain(self, known: Mapping[int, np.ndarray], kernel: str) -> list[Step]:
         """Segments that depend on what is drawn, and the rest. ``kernel``: `BLAS`, where a matrix is dense."""

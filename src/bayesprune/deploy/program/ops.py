@@ -53,14 +53,18 @@ class OpProgram:
         return {number: tuple(abs(n) for n in sizes) for number, sizes in self.sizes.items()}
 
     @cached_property
+    def weighed(self) -> set[int]:
+        """The weights, and the arrays that one enters."""
+        found = set(self.weights.values())
+        for op in self.ops:
+            found.update(() if found.isdisjoint(op.inputs) else op.outputs)
+        return found
+
+    @cached_property
     def halves(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
         """The operations that no weight enters, and those that one does: of many networks the first are the same for all."""
-        weighed, first, rest = set(self.weights.values()), list[Op](), list[Op]()
-        for op in self.ops:
-            reached = not weighed.isdisjoint(op.inputs)
-            weighed.update(op.outputs if reached else ())
-            (rest if reached else first).append(op)
-        return tuple(first), tuple(rest)
+        first = tuple(op for op in self.ops if self.weighed.isdisjoint(op.inputs))
+        return first, tuple(op for op in self.ops if not self.weighed.isdisjoint(op.inputs))
 
     @property
     def vocabulary(self) -> int | None:
