@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer
 from bayesprune.features.shapley import shapley_exact, shapley_sampled
+from bayesprune.sklearn.coalitions import with_said
 
 BACKGROUND = 32  # rows of the training data that stand for what is not known
 EXACT = 10  # inputs up to which every coalition is asked
@@ -87,17 +88,19 @@ class WithReasons:
 
         owned = [np.flatnonzero(self._reading.owner == player) for player in players]
         everyone = np.arange(len(self._background))
+        exact = len(players) <= EXACT
 
         def worth(who: np.ndarray) -> np.ndarray:
             rows = np.repeat(self._background[None], len(who), axis=0)
             for number, places in enumerate(owned):
                 rows[np.ix_(who[:, number], everyone, places)] = row[places]
+            if exact:  # `who` is every coalition
+                rows = with_said(self._columns, rows, row, self._background, owned)
             found = self._played(rows.reshape((-1, rows.shape[-1])))
             by_network = found.reshape((len(found), len(who), len(self._background), *found.shape[2:])).mean(axis=2)
             # The mean over networks beside them: the error of a mean is not the mean of errors.
             return np.moveaxis(np.concatenate([by_network, by_network.mean(axis=0, keepdims=True)]), 0, 1)
 
-        exact = len(players) <= EXACT
         found = shapley_exact(worth, len(players)) if exact else shapley_sampled(rng, worth, len(players), num_orders)
         return found.values[:, :-1], found.error[:, -1]
 

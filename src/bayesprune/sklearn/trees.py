@@ -47,7 +47,10 @@ class Trees(NamedTuple):
 
     def says(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Any:
         """Of these rows, (rows, outputs); of classes log (p_k + .02) / (p_0 + .02) of all but the first."""
-        added = self._walked(single(np.asarray(x))) if xp is np else self._folded(x, xp)
+        return self.of_sums(self._walked(single(np.asarray(x))) if xp is np else self._folded(x, xp), xp)
+
+    def of_sums(self, added: Any, xp: ModuleType = np) -> Any:
+        """What they say of rows to whose numbers they add so much, (rows, numbers)."""
         total = added + xp.asarray(self.offset, added.dtype)
         if self.logits:
             grown = xp.exp(total - total.max(axis=1, keepdims=True))
