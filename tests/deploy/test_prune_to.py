@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.deploy.rungs import Ladder
+from bayesprune.deploy.prune_to import _search
+from bayesprune.deploy.rungs import Ladder, Rung
 from bayesprune.prune.scores import evidence
 from bayesprune.structure import flops_of_entries, flops_of_units
 from tests.deploy.fits import DATA, PRIORS, fitted
@@ -69,6 +70,29 @@ def test_calibration_that_the_whole_network_has_not_is_looked_for_in_smaller_one
     found = bp.prune_to(types.SimpleNamespace(params=params, mask={}), bnn, data, ece=room)
     assert found.rung.figures["ece"] <= room
     assert found.rung.kept < whole.kept
+
+
+class NoNetworks(Ladder):
+    """A ladder of 1,024 ranks, of which those from one to another have a small calibration error."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.count, self.rungs, self.small_errors = 1024, {}, range(first, last + 1)
+
+    def rung(self, rank: int) -> Rung:
+        error = 0.01 if rank in self.small_errors else 0.2
+        return self.rungs.setdefault(rank, Rung(rank, 0.0, 0, 0, 0.0, 0.0, {"ece": error}, 0.0, rank))
+
+    timed = rung
+
+
+@pytest.mark.parametrize("holds", [(400, 700), (90, 130)])
+def test_between_two_rungs_a_calibration_error_may_be_kept_to(holds: tuple[int, int]) -> None:
+    """Rungs are 1,024, 256, 64, ..., of which none keeps to it. Below what does, the search goes on as below a rung."""
+
+    steps = NoNetworks(*holds)
+    assert holds[0] <= _search(steps, "ece", 0.05).kept <= 1.02 * holds[0] + 1
+    with pytest.raises(ValueError, match=r"ece=0\.005 is kept to by none of \d+ networks.* the least is 0\.01"):
+        _search(steps, "ece", 0.005)
 
 
 def surest_where_whole():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -161,15 +162,16 @@ def prune_to(
 def _search(ladder: Ladder, budget: str, most: float) -> Rung:
     """The network that is taken: of a cost that with the most weights that keep to it, of a loss that with the fewest.
 
-    Down a ladder of even ratios to the rung where it changes, then by bisection. What was timed is timed anew before it is
-    taken.
+    Down a ladder of even ratios to the rung where it changes, then by bisection. A calibration error does not fall evenly: if
+    no rung keeps to it, one between two of them may. What was timed is timed anew before it is taken.
     """
 
     def holds(rank: int) -> bool:
         return ladder.rung(rank).of(budget) <= most
 
     cost, good, bad = budget in COSTS, 0, 0
-    for rank in dict.fromkeys(max(1, round(ladder.count / 4**power)) for power in range(FIRST)):
+    first = list(dict.fromkeys(max(1, round(ladder.count / 4**power)) for power in range(FIRST)))
+    for rank in first:
         if holds(rank):
             good = rank
         elif cost or good:  # a calibration error may fall as weights go: what is too large above what holds says nothing
@@ -177,6 +179,9 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
         changes_here = good if cost else bad
         if changes_here:
             break
+    if not (good or cost):
+        between = ((round(math.sqrt(larger * smaller)), smaller) for larger, smaller in pairwise(first))
+        good, bad = next((pair for pair in between if holds(pair[0])), (0, 0))
     if not good:
         raise _none(ladder, budget, most)
     while good != ladder.count or not cost:
