@@ -39,12 +39,12 @@ def test_it_is_what_a_walk_of_every_mixture_says(kind: str) -> None:
     for row, others in [(x[0], x[7:16]), (x[1], x[1:2]), (x[2], x[2:4])]:  # of another, of one, of itself
         rows = mixtures(row, others)
         walked = trees.says(rows.reshape((-1, 6))).reshape((16, len(others), trees.num_outputs))
-        np.testing.assert_allclose(coalitions.said_of_mixtures(trees, row, others, PLAYER), walked, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(coalitions.said_by(trees, row, others, PLAYER), walked, rtol=0, atol=1e-12)
 
 
 def test_without_a_player_the_others_are_as_they_are() -> None:
     x, trees = grown("forest numbers")
-    found = coalitions.said_of_mixtures(trees, x[0], x[:5], np.full(6, -1))
+    found = coalitions.said_by(trees, x[0], x[:5], np.full(6, -1))
     np.testing.assert_allclose(found, trees.says(x[:5])[None], rtol=0, atol=1e-12)
 
 
@@ -53,11 +53,9 @@ def test_reasons_of_a_network_of_trees_are_those_of_walks(monkeypatch: pytest.Mo
     y = trees.says(x)[:, 0]
     model = bp.BayesianSparseRegressor(hidden=(4,), form="trees", num_steps=200, num_samples=10, random_state=0).fit(x, y)
     assert model.used_features_.sum() > 2
-    asked = []
-    plain = coalitions.said_of_mixtures
-    monkeypatch.setattr(coalitions, "said_of_mixtures", lambda *args: asked.append(1) or plain(*args))
     quick = model.explain(x[:3])
-    assert asked
-    monkeypatch.setattr(reasons, "with_said", lambda columns, rows, *_: rows)
+    said = model._columns, x[0], model._background, [np.arange(6)]
+    assert coalitions.said_of_mixtures(*said).shape == (2, len(model._background), 2)  # a forest's, and boosted trees'
+    monkeypatch.setattr(reasons, "said_of_mixtures", lambda _, row, others, owned: np.zeros((2 ** len(owned), len(others), 0)))
     for found, walked in zip(quick, model.explain(x[:3]), strict=True):
         np.testing.assert_allclose(found, walked, rtol=1e-5, atol=1e-6)

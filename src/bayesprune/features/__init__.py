@@ -11,7 +11,7 @@ from bayesprune.features.groups import correlated_groups
 from bayesprune.features.inclusion import inclusion_probabilities, log_unused, selected
 from bayesprune.features.knockoff_filter import knockoff_e_values, knockoff_select, select_by_e_values
 from bayesprune.features.paths import Importance, importance, scaled
-from bayesprune.features.shapley import Shared, shapley_exact, shapley_sampled
+from bayesprune.features.shapley import Shared, shapley_exact, shapley_of_worlds, shapley_sampled
 
 __all__ = [
     "FractionChoice",
@@ -32,6 +32,7 @@ __all__ = [
     "select_by_e_values",
     "selected",
     "shapley_exact",
+    "shapley_of_worlds",
     "shapley_sampled",
     "top_fraction",
 ]

@@ -14,28 +14,27 @@ NEEDED, EXCLUDED = 1, 2
 TOGETHER = 4  # others whose ways are followed at once: they stay in the processor's cache
 
 
-def with_said(
+def said_of_mixtures(
     columns: Columns | JointColumns,
-    mixtures: Shaped[np.ndarray, "coalitions others columns"],
     row: Shaped[np.ndarray, " columns"],
     others: Shaped[np.ndarray, "others columns"],
     owned: Sequence[Int64[np.ndarray, " _"]],
-) -> Shaped[np.ndarray, "coalitions others columns_and_said"]:
-    """Mixtures by all 2^k coalitions, and beside their columns what trees say of them, where ``columns`` take it from there.
+) -> Float64[np.ndarray, "coalitions others outputs"]:
+    """What trees say of mixtures by all 2^k coalitions, as ``columns`` take it beside the columns; nothing, where they do not.
 
-    ``owned``: of each player its columns. Without trees, or where networks read different ones, the mixtures as they are.
+    ``owned``: of each of k players its columns. Without trees, or where networks read different ones, there are no outputs.
     """
     maps = columns.maps if isinstance(columns, JointColumns) else (columns,)
     read = [one.trees for one in maps if one.trees]
-    if len(read) != 1:
-        return mixtures
-    player = np.full(mixtures.shape[2], -1)
+    player = np.full(len(row), -1)
     for number, places in enumerate(owned):
         player[places] = number
-    return np.concatenate([mixtures, *(said_of_mixtures(trees, row, others, player) for trees in read[0])], axis=2)
+    kinds = read[0] if len(read) == 1 else ()
+    nothing = np.zeros((2 ** len(owned), len(others), 0))
+    return np.concatenate([nothing, *(said_by(trees, row, others, player) for trees in kinds)], axis=2)
 
 
-def said_of_mixtures(
+def said_by(
     trees: Trees,
     row: Shaped[np.ndarray, " columns"],
     others: Shaped[np.ndarray, "others columns"],

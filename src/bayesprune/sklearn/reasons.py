@@ -1,18 +1,21 @@
 """Why a row is predicted as it is: Shapley values of the few inputs that the network still reads."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64, Shaped
 from numpy.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer
-from bayesprune.features.shapley import shapley_exact, shapley_sampled
-from bayesprune.sklearn.coalitions import with_said
+from bayesprune.features.shapley import shapley_exact, shapley_of_worlds
+from bayesprune.sklearn.coalitions import said_of_mixtures
 
 BACKGROUND = 32  # rows of the training data that stand for what is not known
 EXACT = 10  # inputs up to which every coalition is asked
 NETWORKS = 25  # drawn for the spread
+MOST = 1 << 23  # numbers of mixtures that are made at once
 
 
 class Reasons(NamedTuple):
@@ -29,6 +32,51 @@ class Reasons(NamedTuple):
     spread: Float64[np.ndarray, "rows features *outputs"]
 
 
+@dataclass(frozen=True)
+class Mixtures:
+    """What networks predict where only some inputs are known: a game of coalitions in worlds, see `features.shapley_of_worlds`.
+
+    ``row``: the numbers that are known; ``others``: of each world those that stand for what is not; ``owned``: of each player
+    the places of its numbers; ``played``: of rows (networks, rows, ...).
+    """
+
+    row: Shaped[np.ndarray, " numbers"]
+    others: Shaped[np.ndarray, "worlds numbers"]
+    owned: Sequence[Int64[np.ndarray, " _"]]
+    played: Callable[[np.ndarray], np.ndarray]
+
+    def in_worlds(
+        self,
+        who: Bool[np.ndarray, "coalitions players"],
+        worlds: Int64[np.ndarray, "coalitions some"],
+        said: Float64[np.ndarray, "coalitions some outputs"] | None = None,
+    ) -> Float64[np.ndarray, "coalitions some networks *outputs"]:
+        """Of each network and, last, of their mean: its error is not the mean of errors.
+
+        ``said``: further numbers of each mixture. So many mixtures are made at once as fit into some memory.
+        """
+        said = np.zeros((*worlds.shape, 0)) if said is None else said
+        parts = -(-worlds.size * len(self.row) // MOST)
+        split = [np.array_split(values, parts) for values in (who, worlds, said)]
+        by_network = np.concatenate([self._together(*part) for part in zip(*split, strict=True)], axis=1)
+        return np.moveaxis(np.concatenate([by_network, by_network.mean(axis=0, keepdims=True)]), 0, 2)
+
+    def _together(self, who: np.ndarray, worlds: np.ndarray, said: np.ndarray) -> np.ndarray:
+        rows = self.others[worlds]
+        for player, places in enumerate(self.owned):
+            rows[np.ix_(who[:, player], np.arange(worlds.shape[1]), places)] = self.row[places]
+        rows = np.concatenate([rows, said], axis=2)
+        found = self.played(rows.reshape((-1, rows.shape[-1])))
+        return found.reshape((len(found), *worlds.shape, *found.shape[2:]))
+
+    def in_all_worlds(
+        self, who: Bool[np.ndarray, "coalitions players"], said: Float64[np.ndarray, "coalitions worlds outputs"]
+    ) -> Float64[np.ndarray, "coalitions networks *outputs"]:
+        """The mean over worlds."""
+        worlds = np.tile(np.arange(len(self.others)), (len(who), 1))
+        return self.in_worlds(who, worlds, said).mean(axis=1)
+
+
 class WithReasons:
     """The method `explain` of both estimators."""
 
@@ -39,9 +87,9 @@ class WithReasons:
 
         Inputs outside S have the values of training rows, 32 of them evenly spaced in their order. Only inputs that the network
         still reads (``used_features_``) play: up to ten of them exactly, (6.4), by all 2^k coalitions; more by orders drawn at
-        random, (6.5). Coalitions are played by at most 25 of the ``num_samples`` networks; of all of them the total is known,
-        f(x) - E_b f(b). What the 25 miss of it goes to the inputs by how their values follow their sum from network to network
-        (a control variate),
+        random, (6.5), each with a quarter of those rows. Coalitions are played by at most 25 of the ``num_samples`` networks;
+        of all of them the total is known, f(x) - E_b f(b). What the 25 miss of it goes to the inputs by how their values follow
+        their sum from network to network (a control variate),
 
           phi_j + Cov(phi_j, sum_i phi_i) / Var(sum_i phi_i) (total - sum_i phi_i),
 
@@ -87,21 +135,12 @@ class WithReasons:
             return np.zeros((0, *empty.shape)), np.zeros((0, *empty.shape[1:]))
 
         owned = [np.flatnonzero(self._reading.owner == player) for player in players]
-        everyone = np.arange(len(self._background))
-        exact = len(players) <= EXACT
-
-        def worth(who: np.ndarray) -> np.ndarray:
-            rows = np.repeat(self._background[None], len(who), axis=0)
-            for number, places in enumerate(owned):
-                rows[np.ix_(who[:, number], everyone, places)] = row[places]
-            if exact:  # `who` is every coalition
-                rows = with_said(self._columns, rows, row, self._background, owned)
-            found = self._played(rows.reshape((-1, rows.shape[-1])))
-            by_network = found.reshape((len(found), len(who), len(self._background), *found.shape[2:])).mean(axis=2)
-            # The mean over networks beside them: the error of a mean is not the mean of errors.
-            return np.moveaxis(np.concatenate([by_network, by_network.mean(axis=0, keepdims=True)]), 0, 1)
-
-        found = shapley_exact(worth, len(players)) if exact else shapley_sampled(rng, worth, len(players), num_orders)
+        game = Mixtures(row, self._background, owned, self._played)
+        if len(players) <= EXACT:
+            said = said_of_mixtures(self._columns, row, self._background, owned)
+            found = shapley_exact(lambda who: game.in_all_worlds(who, said), len(players))
+        else:
+            found = shapley_of_worlds(rng, game.in_worlds, len(players), len(self._background), num_orders)
         return found.values[:, :-1], found.error[:, -1]
 
     def _played(self: Any, x: np.ndarray) -> np.ndarray:
