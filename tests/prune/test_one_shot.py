@@ -46,6 +46,23 @@ def test_a_tree_of_posteriors_is_cut_the_same_and_keeps_its_form() -> None:
     np.testing.assert_array_equal(nested.mask["net.w"], flat.mask["w"])
 
 
+@pytest.mark.parametrize("kind", [jnp.bfloat16, jnp.float16])
+def test_low_precisions_are_scored_as_what_they_are_in_float32_and_come_back(kind: type) -> None:
+    """By its eight bits bfloat16 cuts some other weights of these."""
+    rng = np.random.default_rng(0)
+    loc, scale = 0.05 * rng.standard_normal((100, 100)), 0.02 * np.exp(0.3 * rng.standard_normal((100, 100)))
+    low = {"w_auto_loc": jnp.asarray(loc, kind), "w_auto_scale": jnp.asarray(scale, kind)}
+    single = jax.tree.map(lambda values: values.astype(jnp.float32), low)
+    for cut in (
+        functools.partial(bp.bmr_prune, prior_scale=0.05),
+        functools.partial(bp.prune_once, sparsifier=bp.methods.SNR(0.1)),
+    ):
+        found, wanted = cut(low), cut(single)
+        np.testing.assert_array_equal(found.mask["w"], wanted.mask["w"])
+        np.testing.assert_array_equal(found.info.evidence_gained, wanted.info.evidence_gained)
+        assert {leaf.dtype for leaf in jax.tree.leaves(found.params)} == {jnp.dtype(kind)}
+
+
 def test_the_arguments_are_left_as_they_are() -> None:
     for params in (PARAMS, tree()):
         before = [np.array(leaf) for leaf in jax.tree.leaves(params)]

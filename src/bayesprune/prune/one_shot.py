@@ -106,15 +106,22 @@ def prune_once(
     given = {path: alive for path, alive in given.items() if path in chosen}
     # As they came: within `jax.jit` what was looked at is traced.
     check_given(chosen, {path: alive for path, alive in trees.flatten(mask).items() if path in given})
-    state = sparsifier.init(key, chosen)  # not compiled: it may refuse what it sees
+    scored = jax.tree.map(_at_least_single, chosen)
+    state = sparsifier.init(key, scored)  # not compiled: it may refuse what it sees
     if warm_up := warm_up_of(sparsifier):
         state = state._replace(step=send(warm_up, np.int32))
     before = state._replace(mask=_left(chosen, given))
     seen = None if program is None or data is None or not isinstance(params, dict) else some_rows(data)
     step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
-    state, info = step(key, chosen, before, _on_device(params) if seen else {}, seen[0] if seen else ())
+    state, info = step(key, scored, before, _on_device(params) if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
     return _result(params, chosen, state, fill_unknown(info), program)
+
+
+def _at_least_single(values: jax.Array) -> jax.Array:
+    """The eight bits of bfloat16 do not tell which of two weights is worth more."""
+    low = jnp.issubdtype(values.dtype, jnp.floating) and jnp.finfo(values.dtype).bits < 32
+    return values.astype(jnp.float32) if low else values
 
 
 def _check_verified(params: PyTree, data: GivenRows | None) -> None:
