@@ -10,6 +10,7 @@ LEAST_ROWS = 30
 LEAST_GAIN = 0.05  # nats a row by which another law must be better than the usual one
 # Of the rows that one number may have: a t about it has a density without bound, and all others are its outliers.
 MOST_TIED = 1 / 3
+NEAR = 1e-10  # of two scales one after the other, as a share: the likelihood at its top does not tell them apart
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0)
 
 
@@ -52,9 +53,11 @@ def scale(residuals: np.ndarray, df: float) -> float:
     """The scale of a t of the highest likelihood: the fixed point of EM, from the residuals' median size; 0 of zeros."""
     if not np.any(residuals):
         return 0.0
-    least = 1e-12 * float(np.abs(residuals).max())
+    least, squares = 1e-12 * float(np.abs(residuals).max()), np.square(residuals)
     found = max(float(np.median(np.abs(residuals))), least)
     for _ in range(100):
-        weights = (df + 1) / (df + np.square(residuals / found))
-        found = max(math.sqrt(np.mean(weights * np.square(residuals))), least)  # of nearly all zeros it falls for ever
+        before, weights = found, (df + 1) / (df + np.square(residuals / found))
+        found = max(math.sqrt(np.mean(weights * squares)), least)  # of nearly all zeros it falls for ever
+        if abs(found - before) < NEAR * found:
+            break
     return found
