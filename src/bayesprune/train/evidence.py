@@ -68,20 +68,14 @@ def mask_loss(
     ``params``, unconstrained, are whole arrays, whatever the storage of ``carry``. One key serves all masks: what is drawn,
     weights of a posterior with spread or a network's dropout, is the same under each.
     """
-    of_data = dataclasses.replace(loop, recipe=dataclasses.replace(loop.recipe, kl_weight=_nothing))
     _, batch = loop.draw(carry, data)
 
     def loss(mask: Mask, shift: dict[str, jax.Array]) -> jax.Array:
-        per_row, _ = of_data.loss(params, carry, rng_key, batch, mask, shift)
+        per_row, _ = loop.loss(params, carry, rng_key, batch, mask, shift, weight=jnp.zeros(()))
         return per_row * loop.num_rows
 
     thrifty = products_only(loss) if loop.recipe.remat else loss
     return lambda mask, shift=None: thrifty(mask, shift or {})
-
-
-def _nothing(step: jax.Array) -> float:
-    """The weight of the divergence: what is left are the data."""
-    return 0.0
 
 
 def joint_bound(
