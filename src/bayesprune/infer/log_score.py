@@ -17,9 +17,9 @@ from bayesprune.core.send import send
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree
 from bayesprune.infer.data import takes_nan
-from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.targets import elements
 
 
 def log_density(

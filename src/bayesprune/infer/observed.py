@@ -19,9 +19,9 @@ from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.custom import CLASSES
 from bayesprune.model.likelihoods.masked import of_observed
-
-CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
+from bayesprune.model.likelihoods.targets import elements
 
 
 def sample_targets(
@@ -103,11 +103,6 @@ def kind_of(bnn: BNN, params: dict[str, Any]) -> str | None:
 
     jax.eval_shape(of_two_rows, params)
     return found[0]
-
-
-def elements(fn: Distribution) -> Any:
-    """The distribution of the single targets, below those that one row makes an event of."""
-    return elements(fn.base_dist) if isinstance(fn, dist.Independent) else fn
 
 
 def _kind(fn: Distribution) -> str | None:

@@ -13,7 +13,7 @@ from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned, without_inputs
 from bayesprune.model.likelihoods.named import NUMBERS, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
+from bayesprune.model.likelihoods.targets import check_shape, halves, observe_rows, one_for_each, squeeze
 
 REFERENCE = "nix1994estimating"
 PREDICTED, KNOWN = "predicted", "known"
@@ -92,9 +92,8 @@ class Normal:
             return None if y is None else self._observe_known(outputs, y)
         if not self.heteroscedastic:
             return observe_rows(dist.Normal(squeeze(outputs), self.noise_scale(outputs.shape[-1])), y)
-        targets = outputs.shape[-1] // 2
-        scale = jnp.exp(jnp.arcsinh(outputs[..., targets:]))
-        return observe_rows(dist.Normal(squeeze(outputs[..., :targets]), squeeze(scale)), y)
+        mean, spread = halves(outputs)
+        return observe_rows(dist.Normal(mean, jnp.exp(jnp.arcsinh(spread))), y)
 
     def noise_scale(self, num_outputs: int = 1) -> Any:
         """The noise's standard deviation, sampled as "noise_precision" where it is learned."""
@@ -105,8 +104,7 @@ class Normal:
 
     def apart(self, y: Array) -> tuple[Any, Any]:
         """Targets and the known scales of their noise, from y of both."""
-        targets = y.shape[-1] // 2
-        return squeeze(y[..., :targets]), squeeze(y[..., targets:])
+        return halves(y)
 
     def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
         if self.learns_noise:
