@@ -34,7 +34,7 @@ def _drawn(recipe: Recipe, example: Example) -> str:
     loop, data = Loop(recipe, sites_of(recipe.program, example), example.num_rows), example.abstract()
 
     def loss(rng_key: jax.Array, carry: Carry, data: Dataset) -> jax.Array:
-        return loop.loss(carry.params, carry, rng_key, data, {}, {})[0]
+        return loop.loss(loop.values(carry.params, carry), carry, rng_key, data, {}, {})[0]
 
     carry = jax.eval_shape(loop.init, abstract_key(), data)
     traced = jax.make_jaxpr(loss)(abstract_key(), carry, data).jaxpr
