@@ -92,8 +92,9 @@ class Normal:
             return None if y is None else self._observe_known(outputs, y)
         if not self.heteroscedastic:
             return observe_rows(dist.Normal(squeeze(outputs), self.noise_scale(outputs.shape[-1])), y)
-        mean, spread = halves(outputs)
-        return observe_rows(dist.Normal(mean, jnp.exp(jnp.arcsinh(spread))), y)
+        targets = outputs.shape[-1] // 2
+        scale = jnp.exp(jnp.arcsinh(outputs[..., targets:]))
+        return observe_rows(dist.Normal(squeeze(outputs[..., :targets]), squeeze(scale)), y)
 
     def noise_scale(self, num_outputs: int = 1) -> Any:
         """The noise's standard deviation, sampled as "noise_precision" where it is learned."""
