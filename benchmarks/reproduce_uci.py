@@ -35,7 +35,7 @@ from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.side_by_side import advance, side_by_side
-from bayesprune.train.sites import Example, find_sites
+from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.start import start_params
 from bayesprune.train.state import Recipe
 
@@ -139,7 +139,7 @@ def refit(
     example = Example.of(bp.Dataset(data.x[0], data.y[0]))
     fits = side_by_side(how, example, shared=False)
     carry = fits.init(jax.random.split(key, len(data.x)), data)
-    sites = find_sites(how.program, example.abstract())
+    sites = sites_of(how.program, example)
     begin = jax.vmap(lambda fresh, given: start_params(carry._replace(params=fresh, mutable={}), given, sites).params)
     first = jnp.asarray(cell.steps - cell.refit, jnp.int32)
     moved = lambda s: s._replace(count=jnp.full_like(s.count, first)) if isinstance(s, optax.ScaleByScheduleState) else s  # noqa: E731

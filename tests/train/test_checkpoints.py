@@ -129,7 +129,7 @@ def test_the_newest_are_kept_and_the_latest_may_be_saved_again(tmp_path: Path) -
     assert checkpoints.restore(10**11, {"w": np.zeros(2, int)})[0]["w"].tolist() == [-1, -1]
     with pytest.raises(ValueError, match="holds step 100000000000"):
         checkpoints.save(11, {}, {})
-    checkpoints.delete(10**11)
+    max(tmp_path.glob("*.safetensors")).unlink()
     assert checkpoints.latest() == 10
 
 
@@ -219,7 +219,7 @@ def test_what_cannot_be_saved_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_missing_or_damaged_checkpoint_is_told(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(1, {"w": np.ones(100)}, {})
-    for missing in (lambda: checkpoints.restore(2, {}), lambda: checkpoints.metadata(2), lambda: checkpoints.delete(2)):
+    for missing in (lambda: checkpoints.restore(2, {}), lambda: checkpoints.metadata(2)):
         with pytest.raises(FileNotFoundError, match="no checkpoint of step 2; saved steps: 1"):
             missing()
     file = next(tmp_path.iterdir())

@@ -172,7 +172,7 @@ def test_ctrl_c_from_outside(interactive, tmp_path) -> None:
 def test_a_second_signal_does_not_wait(tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt), Interruption(tmp_path) as interruption:
         signal.raise_signal(signal.SIGINT)
-        assert interruption.asked
+        assert interruption.signum
         signal.raise_signal(signal.SIGINT)
 
 
@@ -192,7 +192,7 @@ def test_a_signal_that_another_process_was_sent_is_heard(tmp_path) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with Interruption(tmp_path) as interruption:
         interruption.hear(0)
-        assert not interruption.asked
+        assert not interruption.signum
         interruption.hear(signal.SIGTERM)
         interruption.hear(signal.SIGINT)
         assert interruption.signum == signal.SIGTERM, "the first one counts"

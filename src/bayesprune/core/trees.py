@@ -6,12 +6,14 @@ joined by dots: ``"Dense_0.kernel"``.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from bayesprune.core.types import Node, PyTree
+
+T = TypeVar("T")
 
 
 def is_node(value: object) -> bool:
@@ -70,6 +72,16 @@ def paths(tree: PyTree) -> list[str]:
     ['Dense_0.kernel']
     """
     return list(flatten(tree))
+
+
+def of_kind(tree: PyTree, kind: type[T]) -> list[T]:
+    """The parts of a tree that are of a class, such as the state of one optimiser within that of others around it.
+
+    >>> of_kind({"a": (1.0, range(3)), "b": [2.0]}, range)
+    [range(0, 3)]
+    """
+    is_one = lambda part: isinstance(part, kind)  # noqa: E731
+    return [part for part in jax.tree.leaves(tree, is_leaf=is_one) if is_one(part)]
 
 
 def shape(node: PyTree) -> tuple[int, ...]:

@@ -112,7 +112,7 @@ def _whole(origin: Origin, sites: Sites, kept: Kept, init: FitResult) -> Origin:
             "init's last network is not where its chain stands: it was changed since, or the chain ended some steps after it. "
             "The new chain starts at that network, with the kernel anew.",
             UserWarning,
-            stacklevel=6,  # the caller of `fit_sgmcmc`
+            stacklevel=5,  # the caller of `fit_sgmcmc`
         )
         return origin
     # The state of a loaded fit holds arrays of the optimizer alone: what the network carries is in the last sample.

@@ -11,9 +11,9 @@ from bayesprune.core.types import Dataset
 from bayesprune.infer.end_of_fit import baseline
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import part_of, predict, predict_draws
+from bayesprune.infer.refit_noise import present_in
 from bayesprune.infer.scale_of_data import far_from_unit_scale
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Masked
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report.health import NOT_FINITE, Health, checked, of_draws, of_fit, of_labels, of_numbers
 from bayesprune.structure import Graph, has_path, reachable
@@ -136,7 +136,7 @@ def _of_predictions(rng_key: jax.Array, bnn: BNN, fit: FitResult, rows: Dataset,
         if chains > 1:
             found += of_chains(draws.reshape(chains, stored, -1))
     kind, y = kind_of(bnn, fit.params), np.asarray(rows.y)
-    seen = np.asarray(bnn.likelihood.present(y)) if isinstance(bnn.likelihood, Masked) else np.ones(y.shape, bool)
+    seen = present_in(bnn, y)
     if not seen.any():
         return found
     if kind == "classes" and y.ndim == 1:

@@ -13,6 +13,7 @@ from bayesprune.infer.judge import (
     figures_by_block,
     figures_observed,
     figures_of_bits,
+    figures_of_classes,
     figures_of_numbers,
     figures_of_rates,
     figures_where_observed,
@@ -20,7 +21,7 @@ from bayesprune.infer.judge import (
 )
 from bayesprune.infer.predict import check_bnn, draws_by_block, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Masked, Normal, Ordinal
+from bayesprune.model.likelihoods import Masked, Normal
 from bayesprune.posteriors.samples import draws_of, spread_out
 from bayesprune.report import metrics
 
@@ -104,8 +105,7 @@ def scored(
         return figures_by_block(blocks, y, lambda rows: noise), None
     mean = predict(rng_key, bnn, params, data.x, **settings)
     if task == "classes" or _are_probabilities(mean, y):
-        ordered = {"rps": metrics.ranked_probability_score(mean, y)} if isinstance(likelihood, Ordinal) else {}
-        return metrics.classification_summary(mean, y) | ordered, mean
+        return figures_of_classes(likelihood, mean, y), mean
     return figures_observed(rng_key, bnn, params, data, mean, **settings), None
 
 

@@ -13,7 +13,7 @@ from bayesprune.infer.log_score import log_density
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import part_of, predict, predict_draws
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Ordinal
+from bayesprune.model.likelihoods import Likelihood, Ordinal
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report import metrics
@@ -22,6 +22,12 @@ from bayesprune.report.sums_of_normals import SumsOfNormals
 
 SAMPLES = 1000  # targets drawn of each row, over all networks; of a quantile at 2.5 % they leave an error of .005 in its level
 VALUES = 2**22  # of them at once
+
+
+def figures_of_classes(likelihood: Likelihood, mean: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """The figures of probabilities of classes; of ordered ones the ranked probability score besides."""
+    ordered = {"rps": metrics.ranked_probability_score(mean, y)} if isinstance(likelihood, Ordinal) else {}
+    return metrics.classification_summary(mean, y) | ordered
 
 
 def figures_of_numbers(draws: np.ndarray, y: np.ndarray, noise_scale: float | np.ndarray | jax.Array) -> dict[str, float]:
@@ -46,8 +52,7 @@ def figures_by_block(draws: Iterable[np.ndarray], y: np.ndarray, noise_scale: Ca
 def figures_of_bits(mean: np.ndarray, y: np.ndarray, nats: np.ndarray | None) -> dict[str, float]:
     """Of the probability of a one: accuracy and Brier score of each label, and the mean of ``-nats``."""
     y = y.reshape(mean.shape)
-    figures = {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))}
-    return figures if nats is None else figures | {"nll": _nll(nats)}
+    return {"accuracy": float(np.mean((mean > 0.5) == y)), "brier": float(np.mean((mean - y) ** 2))} | _nll(nats)
 
 
 def figures_observed(
@@ -64,9 +69,7 @@ def figures_observed(
     fits = mean.size == y.size
     if kind == "bits" and fits:
         return figures_of_bits(mean, y, nats)
-    figures = {"rmse": metrics.rmse(mean.reshape(len(y), -1), y.reshape(len(y), -1))} if fits else {}
-    if nats is not None:
-        figures["nll"] = _nll(nats)
+    figures = ({"rmse": metrics.rmse(mean.reshape(len(y), -1), y.reshape(len(y), -1))} if fits else {}) | _nll(nats)
     if kind == "values":
         found = sampled_by_target(rng_key, bnn, params, data.x, y, mask, num_samples)
         figures |= {name: float(values.mean()) for name, values in found.items()}
@@ -86,8 +89,7 @@ def figures_of_rates(
     counts, exposure = likelihood.apart(np.asarray(data.y))
     rows = (len(counts), -1)
     figures = {"rmse": metrics.rmse(exposure.reshape(rows) * mean.reshape(rows), counts.reshape(rows))}
-    nats = log_density(rng_key, bnn, params, data, mask, num_samples)
-    return figures if nats is None else figures | {"nll": _nll(nats)}
+    return figures | _nll(log_density(rng_key, bnn, params, data, mask, num_samples))
 
 
 def nll_of_bits(draws: np.ndarray, y: np.ndarray) -> float:
@@ -123,8 +125,8 @@ def _tokens(bnn: BNN, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tokens if shape[: len(tokens)] == tokens else ()
 
 
-def _nll(nats: np.ndarray) -> float:
-    return -float(np.mean(nats, dtype=np.float64))
+def _nll(nats: np.ndarray | None) -> dict[str, float]:
+    return {} if nats is None else {"nll": -float(np.mean(nats, dtype=np.float64))}
 
 
 def figures_where_observed(
@@ -146,10 +148,9 @@ def figures_where_observed(
     mean = predict(rng_key, bnn, params, data.x, **settings)
     kind, task = kind_of(bnn, params), getattr(inner, "task", "other")
     if task == "classes" or (kind == "classes" and mean.shape[:-1] == present.shape):
-        ordered, labels = mean[present], targets.astype(np.int32)
-        more = {"rps": metrics.ranked_probability_score(ordered, labels)} if isinstance(inner, Ordinal) else {}
-        return metrics.classification_summary(ordered, labels) | more, ordered
-    nll = _nll_of_seen(log_density(rng_key, bnn, params, data, mask, num_samples), present)
+        return figures_of_classes(inner, mean[present], targets.astype(np.int32)), mean[present]
+    nats = log_density(rng_key, bnn, params, data, mask, num_samples)
+    nll = _nll(None if nats is None else nats[present.reshape((*nats.shape, -1)).any(-1)])
     if kind == "bits":
         return figures_of_bits(mean.reshape(present.shape)[present], targets, None) | nll, None
     if (normal := _normals(rng_key, bnn, params, data, kind, settings)) is not None:
@@ -176,10 +177,3 @@ def _normals(rng_key: jax.Array, bnn: BNN, params: PyTree, data: GivenRows, kind
         return None
     drawn = draws_of_targets(rng_key, bnn, params, data.x, settings["mask"], settings["num_samples"], read=("loc", "scale"))
     return drawn["loc"], drawn["scale"]
-
-
-def _nll_of_seen(nats: np.ndarray | None, present: np.ndarray) -> dict[str, float]:
-    if nats is None:
-        return {}
-    anything = present.reshape((*nats.shape, -1)).any(-1)
-    return {"nll": -float(np.mean(nats[anything], dtype=np.float64))}

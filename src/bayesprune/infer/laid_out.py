@@ -186,7 +186,8 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
     rng_key, callbacks, returns = _begin(a)
     for name in ("num_samples", "num_chains"):
         check_integer(getattr(a, name), name)
-    _check_bnn(a.bnn)
+    if not isinstance(a.bnn, BNN):
+        raise TypeError(f"bnn must be a bp.BNN, got {got(a.bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
     check_sampler(a.kernel)
     check_name("chain_method", a.chain_method, METHODS)
     mask = starting_mask(a.bnn, a.mask) if a.init is None else a.mask
@@ -209,11 +210,6 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
         estimator="weight", num_particles=1, mesh=mesh, augment=a.augment, remat=a.remat,
     )  # fmt: skip
     return LaidChains(recipe, rng_key, feed, periods, watch, moving, mask, devices, returns)
-
-
-def _check_bnn(bnn: object) -> None:
-    if not isinstance(bnn, BNN):
-        raise TypeError(f"bnn must be a bp.BNN, got {got(bnn)}. Sample a NumPyro program of your own by numpyro.infer.MCMC.")
 
 
 def _completed(part: object, name: str, num_rows: int, num_steps: int) -> Any:

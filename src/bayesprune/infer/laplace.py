@@ -1,9 +1,4 @@
-"""Laplace's approximation: a posterior around any trained network, from the second derivatives of its loss.
-
-Of the curvature libraries, laplax 0.0.2 runs on this JAX and takes any function, but has no Kronecker product and no precision
-by layers, and its diagonal asks for one product with all data for every weight. kfac-jax 0.0.8 needs losses that are registered
-with it, and brings distrax along. So the sums of `infer.curvature` are written here.
-"""
+"""Laplace's approximation: a posterior around any trained network, from the second derivatives of its loss."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,11 +11,11 @@ from bayesprune.core.given import GivenParams, GivenRows, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.types import Pruned
 from bayesprune.infer.curvature.bytes_needed import check_bytes
-from bayesprune.infer.curvature.directions import STRUCTURES, log_density
+from bayesprune.infer.curvature.directions import STRUCTURES, directions, log_density
+from bayesprune.infer.curvature.forms import FORMS, hessian
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.once import FORMS, hessian
-from bayesprune.infer.curvature.over_rows import Sums
+from bayesprune.infer.curvature.over_rows import Sums, sum_over_rows
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
@@ -121,7 +116,8 @@ def laplace(
     if structure == "exact":
         sums = hessian(bnn, trained, data, density, diagonal=form == "diag")
     else:
-        sums = FORMS[form](rng_key, bnn, trained, data, density, structure, num_draws)
+        find = directions(density, structure, num_draws)
+        sums = sum_over_rows(rng_key, trained, data, density, find, *FORMS[form](bnn, trained, data))
     found, asked = _posterior(
         sums, whole, specs, form, prior_precision, marginal=variances == "marginal", joint=curvature != "diag"
     )

@@ -17,9 +17,9 @@ from bayesprune.core.send import send
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree
 from bayesprune.infer.data import takes_nan
-from bayesprune.infer.observed import elements
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.targets import elements
 
 
 def log_density(
@@ -58,9 +58,10 @@ def _by_blocks(
     y = np.asarray(real_numbers(data.y, "data.y", takes_nan(bnn)))
     parts: list[np.ndarray] = []
     for block, targets in zip(blocks_of(x), blocks_of(y, beside=x), strict=True):
-        if not parts and _shape(bnn, rng_key, params, mask, block, targets)[:2] != targets.shape[:2]:
+        given = (params, mask, block, targets)
+        if not parts and jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, *given).shape[:2] != targets.shape[:2]:
             return None
-        parts.append(np.asarray(make(bnn)(rng_key, params, mask, block, targets, num_samples)))
+        parts.append(np.asarray(make(bnn)(rng_key, *given, num_samples)))
     return rows_of(parts, rows_in(x))
 
 
@@ -84,10 +85,6 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: 
         return nats.reshape((*kept, -1)).sum(-1) if nats.ndim else nats  # several outputs of a row, or of a token
 
     return jax.lax.map(chunk, (x, y))
-
-
-def _shape(bnn: BNN, rng_key: jax.Array, params: PyTree, mask: Mask, x: PyTree, y: PyTree) -> tuple[int, ...]:
-    return jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, params, mask, x, y).shape
 
 
 @functools.lru_cache(maxsize=32)

@@ -19,9 +19,9 @@ from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.custom import CLASSES
 from bayesprune.model.likelihoods.masked import of_observed
-
-CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
+from bayesprune.model.likelihoods.targets import elements
 
 
 def sample_targets(
@@ -59,7 +59,7 @@ def sample_targets(
         else:
             why = "samples no 'obs' row by row: there are no targets to draw; predict_draws has the means"
         raise TypeError(f"{type(bnn.likelihood).__name__} {why}.")
-    return _drawn(rng_key, bnn, params, x, mask, num_samples, 1, ())["y"]
+    return draws_of_targets(rng_key, bnn, params, x, mask, num_samples)["y"]
 
 
 def draws_of_targets(
@@ -75,19 +75,6 @@ def draws_of_targets(
     """``each`` targets of every network and row, "y" (num_samples each, rows, ...); or with ``read``, such as ("loc", "scale"),
     what each network's distribution of targets says of itself, (num_samples, rows, ...)."""
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
-    return _drawn(rng_key, bnn, params, x, mask, num_samples, each, read)
-
-
-def _drawn(
-    rng_key: jax.Array,
-    bnn: BNN,
-    params: PyTree,
-    x: PyTree,
-    mask: dict[str, Any],
-    num_samples: int,
-    each: int,
-    read: tuple[str, ...],
-) -> dict[str, np.ndarray]:
     params, num_samples = networks(params, num_samples)
     of_block, found = functools.partial(_draw(bnn, each, read), rng_key, params, mask), []
     indices = [send(index, np.int32) for index in range(num_samples)]
@@ -116,11 +103,6 @@ def kind_of(bnn: BNN, params: dict[str, Any]) -> str | None:
 
     jax.eval_shape(of_two_rows, params)
     return found[0]
-
-
-def elements(fn: Distribution) -> Any:
-    """The distribution of the single targets, below those that one row makes an event of."""
-    return elements(fn.base_dist) if isinstance(fn, dist.Independent) else fn
 
 
 def _kind(fn: Distribution) -> str | None:

@@ -18,7 +18,7 @@ from bayesprune.infer.chain_starts import begun, chain_starts
 from bayesprune.infer.chains import Kept, at_once, sequential
 from bayesprune.infer.end_of_fit import baseline, in_memory
 from bayesprune.infer.evaluate import evaluate
-from bayesprune.infer.laid_out import SEQUENTIAL, LaidChains, check_begun, lay_out_chains
+from bayesprune.infer.laid_out import SEQUENTIAL, check_begun, lay_out_chains
 from bayesprune.infer.settings import check_acts, warn_of_frozen
 from bayesprune.model.bnn import BNN
 from bayesprune.model.samples import values_of
@@ -133,30 +133,26 @@ def fit_sgmcmc(
     warn_of_frozen(bnn, init if init is not None else init_params)
     check_acts(laid.recipe.sparsifier, laid.periods.every, num_steps)
     if chain_method == SEQUENTIAL:
-        found = _one_after_another(laid, bnn, init, init_params, num_chains, checkpoint, progress)
+        with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
+            starts = chain_starts(laid.rng_key, bnn, laid.moving, laid.feed.example, init, init_params, laid.mask, num_chains)
+        check_begun(laid.recipe.kernel, num_steps, begun(starts))
+        found = sequential(
+            laid.recipe,
+            laid.rng_key,
+            laid.feed,
+            starts,
+            laid.periods,
+            laid.watch,
+            checkpoint,
+            num_chains,
+            progress,
+            laid.returns,
+        )
     else:
         found = at_once(laid.recipe, laid.rng_key, laid.feed, num_chains, laid.periods, progress, laid.devices)
     fit = _result(bnn, laid.moving, *found)
     warn_of_no_learning(laid.rng_key, fit, bnn, data, not isinstance(laid.recipe.sparsifier, KeepAll))
     return fit
-
-
-def _one_after_another(
-    laid: LaidChains,
-    bnn: BNN,
-    init: Any,
-    init_params: Any,
-    num_chains: int,
-    checkpoint: str | PathLike[str] | None,
-    progress: Any,
-) -> tuple[FitResult, list[Kept]]:
-    """Chains through one compiled program, each from its own start."""
-    with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
-        starts = chain_starts(laid.rng_key, bnn, laid.moving, laid.feed.example, init, init_params, laid.mask, num_chains)
-    check_begun(laid.recipe.kernel, laid.periods.num_steps, begun(starts))
-    return sequential(
-        laid.recipe, laid.rng_key, laid.feed, starts, laid.periods, laid.watch, checkpoint, num_chains, progress, laid.returns
-    )
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -81,7 +81,8 @@ def uncertainty(
         return _of_standalone(check_key(rng_key), standalone(bnn, params, mask), x, num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     kind, of = kind_of(bnn, params), Settings(mask=mask, num_samples=num_samples)
-    rows = max(1, NUMBERS // (num_samples * _numbers_of(bnn)))
+    numbers = sum(math.prod(shape) for shape in jax.tree.leaves(bnn.output_shape, is_leaf=is_shape))  # of a row's outputs
+    rows = max(1, NUMBERS // (num_samples * max(1, numbers)))
     parts = []
     for first in range(0, rows_in(x), rows):
         block = part_of(x, slice(first, first + rows))
@@ -106,7 +107,9 @@ def of_classes(probabilities: np.ndarray) -> Uncertainty:
     if (draws < 0).any() or not np.allclose(sums, 1.0, atol=1e-3):
         raise TypeError("the mean of this likelihood of labels is no probability of each: leave mean_of= out, which says what.")
     draws = draws / sums  # rows of float32 sum to 1 but for their rounding
-    return _parted(_entropy(draws.mean(axis=0)), _entropy(draws).mean(axis=0))
+    total, aleatoric = _entropy(draws.mean(axis=0)), _entropy(draws).mean(axis=0)
+    epistemic = np.maximum(total - aleatoric, 0.0)  # rounding may leave a difference of -1e-17 where the networks agree
+    return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
 
 
 def of_bits(probabilities: np.ndarray) -> Uncertainty:
@@ -131,20 +134,9 @@ def _entropy(probabilities: np.ndarray) -> np.ndarray:
     return -xlogy(probabilities, probabilities).sum(axis=-1)  # type: ignore[no-any-return]
 
 
-def _parted(total: np.ndarray, aleatoric: np.ndarray) -> Uncertainty:
-    """Rounding may leave a difference of -1e-17 where the networks agree."""
-    epistemic = np.maximum(total - aleatoric, 0.0)
-    return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
-
-
 def _squeezed(draws: np.ndarray) -> np.ndarray:
     """One output of a row, or token, needs no axis, as in `predict`."""
     return draws[..., 0] if draws.shape[-1] == 1 else draws
-
-
-def _numbers_of(bnn: BNN) -> int:
-    """Numbers that a network gives for a row."""
-    return max(1, sum(math.prod(shape) for shape in jax.tree.leaves(bnn.output_shape, is_leaf=is_shape)))
 
 
 def _moments(

@@ -173,17 +173,14 @@ class _Lift(Messenger):
             self.lifted[name] = msg["value"] = msg["fn"].sample(key)
             return
         loc, scale = (jnp.broadcast_to(value, shape) for value in (found.fn.loc, found.fn.scale))
-        for factor in self._factors(found.fn, found.mask, gate_key, shape):
+        # What multiplies a weight: the gate of a spike and slab, and the mask.
+        gates = [found.fn.draw_gate(gate_key, shape)] if isinstance(found.fn, GatedNormal) else []
+        for factor in gates if found.mask is None else [*gates, found.mask]:
             loc, scale = loc * factor.astype(loc.dtype), scale * factor.astype(scale.dtype)
         value = self.elbo.lift(key, name, loc, scale)
         self.lifted[name] = value
         # A guide that goes on to use the value gets a draw; one that does not pays nothing for it.
         msg["value"] = value if isinstance(value, jax.Array) else MeanFieldELBO.lift(self.elbo, key, name, loc, scale)
-
-    def _factors(self, fn: Distribution, mask: jax.Array | None, key: jax.Array, shape: tuple[int, ...]) -> list[jax.Array]:
-        """What multiplies a weight: the mask, and the gate of a spike and slab."""
-        gates = [fn.draw_gate(key, shape)] if isinstance(fn, GatedNormal) else []
-        return gates if mask is None else [*gates, mask]
 
 
 def _same(one: object, other: object) -> bool:

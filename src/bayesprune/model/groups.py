@@ -41,7 +41,7 @@ def groups(bnn: WithUnits, name: str) -> Groups:
 
 @functools.lru_cache(maxsize=32)
 def _groups(bnn: WithUnits, name: str) -> Groups:
-    known = {"unit": _units, "head": _heads, "per_output": _outputs, "per_input": _inputs, "per_slice": _slices}
+    known = {"unit": _units, "head": _heads, "per_output": _outputs, "per_input": _in_a_row, "per_slice": _slices}
     check_name("group", name, known)
     return known[name](bnn)
 
@@ -91,10 +91,6 @@ def _outputs(bnn: WithUnits) -> Groups:
     return Groups({str(s.path): _along(s, s.outputs) for s in bnn.layout if s.prunable}, 0)
 
 
-def _inputs(bnn: WithUnits) -> Groups:
-    return _in_a_row(bnn, _channels)
-
-
 def _slices(bnn: WithUnits) -> Groups:
     has_positions = lambda spec: len(spec.inputs) + len(spec.outputs) < len(spec.shape)  # noqa: E731
     return _in_a_row(bnn, lambda spec: _along(spec, (*spec.inputs, *spec.outputs)) if has_positions(spec) else _channels(spec))
@@ -108,7 +104,7 @@ def _channels(spec: ParamSpec) -> np.ndarray:
     return _thin(outputs // (outputs.size // spec.channel_groups) * within.size + within)
 
 
-def _in_a_row(bnn: WithUnits, numbers_of: Callable[[ParamSpec], np.ndarray]) -> Groups:
+def _in_a_row(bnn: WithUnits, numbers_of: Callable[[ParamSpec], np.ndarray] = _channels) -> Groups:
     """Groups of each array, numbered through all arrays; an array that reads nothing is in none."""
     members, count = {}, 0
     for spec in bnn.layout:

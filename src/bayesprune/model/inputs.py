@@ -140,7 +140,11 @@ class Inputs:
 
 def inputs_of(input_shape: object, example: GivenInputs | None, scaling: object = None) -> Inputs:
     """What the network is called on, from what the user gave of the two; ``scaling``: of bytes, None to scale nothing."""
-    inputs = _inputs_of(input_shape, example)
+    if example is None and input_shape is None:
+        raise TypeError("give example=x[:1], some rows of the data, or input_shape=, the shape of a row of real numbers.")
+    inputs = Inputs.of_shape(input_shape) if example is None else Inputs.of_example(example)
+    if input_shape is not None and inputs.shape != row_shape(input_shape):
+        raise ValueError(f"example has rows of shape {inputs.shape}, and input_shape is {input_shape}: give one of them.")
     if scaling is None:
         return inputs
     real = tuple((shape, "float32") for shape, _ in inputs.leaves)
@@ -151,17 +155,6 @@ def rows_taken(program: object, x: ArrayTree) -> Any:
     """Rows as the network of a program takes them; of a program that has none, as they are."""
     inputs = getattr(program, "inputs", None)
     return inputs.as_rows(x) if isinstance(inputs, Inputs) else x
-
-
-def _inputs_of(input_shape: object, example: GivenInputs | None) -> Inputs:
-    if example is None and input_shape is None:
-        raise TypeError("give example=x[:1], some rows of the data, or input_shape=, the shape of a row of real numbers.")
-    if example is None:
-        return Inputs.of_shape(input_shape)
-    inputs = Inputs.of_example(example)
-    if input_shape is not None and inputs.shape != row_shape(input_shape):
-        raise ValueError(f"example has rows of shape {inputs.shape}, and input_shape is {input_shape}: give one of them.")
-    return inputs
 
 
 def _leaf(rows: object) -> Leaf:

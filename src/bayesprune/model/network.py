@@ -57,13 +57,12 @@ def make_network(
 ) -> Network:
     """Trace a module once, abstractly. ``output``: which of its outputs is meant, an index, a name, a function, or None."""
     net = adapt(module, inputs, apply_kwargs)
-    choose = _chooser(output)
 
     def apply(
         params: dict[str, Any], state: dict[str, Any], x: ArrayTree, train: bool, rng_key: jax.Array | None
     ) -> tuple[Any, dict[str, Any]]:
         outputs, new_state = net.apply(params, state, x, train, rng_key)
-        return arrays(choose(outputs)), new_state
+        return arrays(_chosen(outputs, output)), new_state
 
     try:
         params, state = jax.eval_shape(net.init, abstract_key())
@@ -113,20 +112,16 @@ def _remedy(inputs: Inputs) -> str:
     return "if it takes integers, or several inputs, give example=x[:1] in place of input_shape=, and it gets what x holds."
 
 
-def _chooser(output: int | str | Callable[..., Any] | None) -> Callable[[Any], Any]:
-    """The function that picks what is meant of a net's outputs."""
+def _chosen(outputs: PyTree, output: int | str | Callable[..., Any] | None) -> Any:
+    """What is meant of a net's outputs."""
     if output is None:
-        return lambda outputs: outputs
+        return outputs
     if callable(output):
-        return output  # type: ignore[no-any-return]
-    return lambda outputs: _entry(outputs, output)
-
-
-def _entry(outputs: PyTree, name: int | str) -> Any:
+        return output(outputs)
     known = (
         list(outputs) if isinstance(outputs, dict) else list(range(len(outputs))) if isinstance(outputs, tuple | list) else []
     )
-    if name not in known:
+    if output not in known:
         have = f"has {known}" if known else "is one array"
-        raise ValueError(f"output={name!r} is no entry of what the net gives, which {have}: give one of them, or a function.")
-    return outputs[name]
+        raise ValueError(f"output={output!r} is no entry of what the net gives, which {have}: give one of them, or a function.")
+    return outputs[output]

@@ -31,20 +31,11 @@ class SiteMoments(Protocol):
     def value(self, name: str) -> Any: ...
 
 
-@runtime_checkable
-class Reader(Protocol):
-    """What reads positive sites from parameters: a guide family, or `model.samples.StoredSamples`."""
-
-    def moment(self, params: dict[str, Any], name: str, power: float) -> Any: ...
-
-    def log_moments(self, params: dict[str, Any], name: str) -> tuple[Any, Any]: ...
-
-
 @dataclass(frozen=True)
 class Moments:
-    """The positive sites, as a guide family or stored samples read them from parameters."""
+    """The positive sites, as a guide family or `posteriors.samples.READER` reads them from parameters."""
 
-    family: Reader
+    family: Any
     params: dict[str, Any]
 
     def __call__(self, name: str, power: float) -> Any:

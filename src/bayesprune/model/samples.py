@@ -149,17 +149,15 @@ def _check_draws(params: dict[str, Any]) -> None:
 def sites_of(bnn: LaidOut) -> dict[str, Any]:
     """Shapes of every site of the model but what is observed: what samples of it have to hold."""
     row = bnn.inputs.zeros(1)
-    found: dict[str, Any] = jax.eval_shape(lambda: _sites(bnn, row))
-    return found
 
+    @by_one_thread
+    def values() -> dict[str, Any]:
+        found = trace(seed(bnn.network, jax.random.key(0))).get_trace(row)
+        with_noise = trace(seed(bnn.likelihood.observe, jax.random.key(0))).get_trace(filled(bnn.output_shape, 1, 0.0), None)
+        sites = {name: site for name, site in (found | with_noise).items() if name != "obs"}
+        return {name: site["value"] for name, site in sites.items() if site["type"] in ("sample", "param", "mutable")}
 
-@by_one_thread
-def _sites(bnn: LaidOut, row: jax.Array) -> dict[str, Any]:
-    """Every site of the network on a row but its outputs: latent, parameter or running statistics."""
-    found = trace(seed(bnn.network, jax.random.key(0))).get_trace(row)
-    with_noise = trace(seed(bnn.likelihood.observe, jax.random.key(0))).get_trace(filled(bnn.output_shape, 1, 0.0), None)
-    sites = {name: site for name, site in (found | with_noise).items() if name != "obs"}
-    return {name: site["value"] for name, site in sites.items() if site["type"] in ("sample", "param", "mutable")}
+    return jax.eval_shape(values)  # type: ignore[no-any-return]
 
 
 def _grouped(name: str, leaf: Array, shape: tuple[int, ...], chains: int | None) -> jax.Array:

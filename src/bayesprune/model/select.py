@@ -64,12 +64,6 @@ def kernels(path: str, shape: tuple[int, ...]) -> bool:
     return len(shape) >= 2 and not path.endswith("bias") and not ParamPath(path).is_token
 
 
-def check_choice(wanted: object, argument: str, example: str) -> None:
-    """Refuse what is neither a predicate nor names of parameters."""
-    if not _are_names(wanted):
-        check_call(check_function(wanted, argument, example), argument, ("path", "shape"))
-
-
 def chosen(wanted: Any, argument: str, paths: Iterable[str]) -> Callable[[ParamPath, tuple[int, ...]], bool]:
     """A predicate of what a user gave of it: itself, or the names of parameters, layers and blocks, one or several.
 
@@ -93,10 +87,10 @@ def _are_names(wanted: object) -> bool:
 
 
 def check_choices(bayesian: object, frozen: object, prunable: object) -> None:
-    """Refuse what chooses no arrays, before the net is traced, which takes its time."""
+    """Refuse what is neither a predicate nor names of parameters, before the net is traced, which takes its time."""
     for wanted, name, example in (
         (bayesian, "bayesian", "bp.select.weights"), (frozen, "frozen", "bp.select.nothing"),
         (prunable, "prunable", "bp.select.not_last"),
     ):  # fmt: skip
-        if not (wanted is None and name == "prunable"):
-            check_choice(wanted, name, example)
+        if not (_are_names(wanted) or (wanted is None and name == "prunable")):
+            check_call(check_function(wanted, name, example), name, ("path", "shape"))

@@ -41,23 +41,19 @@ def of_short_arrays(
 
     def short(params: Mapping[str, Any], *args: PyTree) -> Any:
         abstract = {n: jax.ShapeDtypeStruct(shapes[n], v.dtype) if n in shapes else v for n, v in params.items()}
+        static = tuple(place for place, one in enumerate(args, 1) if isinstance(one, bool))  # switches, which no trace follows
         with plain_convolutions():  # that they can be seen in the trace
-            closed, result = jax.make_jaxpr(apply, return_shape=True, static_argnums=_static(args))(abstract, *args)
+            closed, result = jax.make_jaxpr(apply, return_shape=True, static_argnums=static)(abstract, *args)
         parts = [
             Part(params[n], shapes[n], index[n], True) if n in shapes else Part.whole(params[n], True)
             for n in sorted(params)  # as JAX lays dictionaries out
         ]
-        moving = [leaf for place, one in enumerate(args) if place + 1 not in _static(args) for leaf in jax.tree.leaves(one)]
+        moving = [leaf for place, one in enumerate(args, 1) if place not in static for leaf in jax.tree.leaves(one)]
         parts += [Part.whole(leaf) for leaf in moving]
         done = run_parts(closed.jaxpr, closed.consts, parts, strict)
         return jax.tree.unflatten(jax.tree.structure(result), [whole(part).value for part in done])
 
     return short
-
-
-def _static(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """The places of switches, which no trace follows."""
-    return tuple(place + 1 for place, one in enumerate(args) if isinstance(one, bool))
 
 
 # An array of at least so many numbers, of which at most this share lives, is held by its single entries.

@@ -52,7 +52,17 @@ class Summary:
         return sum(row.count for row in self.rows if row.prunable)
 
     def __repr__(self) -> str:
-        cells = [(r.path, "x".join(map(str, r.shape)) or "()", *_kinds(r), number(r.uses), f"{r.count:,}") for r in self.rows]
+        cells = [
+            (
+                r.path,
+                "x".join(map(str, r.shape)) or "()",
+                "frozen" if r.frozen else _yes(r.bayesian),
+                _yes(r.prunable),
+                number(r.uses),
+                f"{r.count:,}",
+            )
+            for r in self.rows
+        ]
         total = ("total", "", f"{self.bayesian:,}", f"{self.prunable:,}", "", f"{self.count:,}")
         return "\n".join(filter(None, (aligned([HEAD, *cells, total], indent=""), self.note)))
 
@@ -82,10 +92,6 @@ def summarise(bnn: LaidOut) -> Summary:
     sizes = {str(spec.path): math.prod(spec.shape) for spec in layout}
     rows = [Row(p := str(s.path), s.shape, s.bayesian, s.prunable, uses.get(p), sizes[p], s.frozen) for s in layout]
     return Summary(tuple(rows), note)
-
-
-def _kinds(row: Row) -> tuple[str, str]:
-    return "frozen" if row.frozen else _yes(row.bayesian), _yes(row.prunable)
 
 
 def _uses(bnn: LaidOut) -> tuple[dict[str, float], str]:

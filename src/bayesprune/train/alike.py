@@ -46,8 +46,7 @@ def kernel_key(kernel: Kernel, params: dict[str, Any]) -> Hashable:
 
 def kernel_digest(kernel: Kernel, params: dict[str, Any]) -> str | None:
     """What the kernel computes, spelled alike in every process; None where it calls back to Python."""
-    leaves, structure = jax.tree.flatten(params)
-    return _digest(kernel, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+    return _digest(kernel, *_abstract(params))
 
 
 def state_law(kernel: Kernel, params: dict[str, Any]) -> str:
@@ -61,8 +60,13 @@ def state_law(kernel: Kernel, params: dict[str, Any]) -> str:
     >>> adam == law(optax.adam(0.1)), adam == law(optax.adam(1e-3, b1=0.5)), adam == law(optax.adamax(1e-3))
     (True, False, False)
     """
+    return _law(kernel, *_abstract(params))
+
+
+def _abstract(params: dict[str, Any]) -> tuple[PyTreeDef, tuple[jax.ShapeDtypeStruct, ...]]:
+    """Shapes and types of parameters, as something that hashes."""
     leaves, structure = jax.tree.flatten(params)
-    return _law(kernel, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves))
+    return structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
 
 
 def _step(kernel: Kernel) -> Callable[..., Any]:
@@ -76,8 +80,8 @@ def _step(kernel: Kernel) -> Callable[..., Any]:
 
 
 @functools.lru_cache(maxsize=64)
-def _law(kernel: Kernel, structure: PyTreeDef, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str:
-    params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
+def _law(kernel: Kernel, structure: PyTreeDef, leaves: tuple[jax.ShapeDtypeStruct, ...]) -> str:
+    params = jax.tree.unflatten(structure, leaves)
     state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     after = jax.make_jaxpr(lambda *args: _step(kernel)(*args)[1])(rng_key, params, params, state)
     try:
@@ -93,8 +97,8 @@ def same_law(one: str, other: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)  # one that is used again is not traced again
-def _digest(kernel: Kernel, structure: PyTreeDef, leaves: tuple[tuple[tuple[int, ...], Any], ...]) -> str | None:
-    params = jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*leaf) for leaf in leaves])
+def _digest(kernel: Kernel, structure: PyTreeDef, leaves: tuple[jax.ShapeDtypeStruct, ...]) -> str | None:
+    params = jax.tree.unflatten(structure, leaves)
     state, rng_key = jax.eval_shape(kernel.init, params), abstract_key()
     try:
         first = fingerprint(lambda params: kernel.init(begun(kernel, params)), params)

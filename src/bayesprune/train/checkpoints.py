@@ -135,18 +135,11 @@ class Checkpoints:
             restored = [leaves.decode(saved[name][0], tensors.get(name), leaf) for name, leaf in wanted]
         return jax.tree_util.tree_unflatten(treedef, restored), manifest["metadata"]
 
-    def delete(self, step: int) -> None:
-        """Delete one checkpoint. Raises `FileNotFoundError` for a step that was not saved."""
-        self._present(step).unlink()
-
-    def _present(self, step: int) -> Path:
-        if not os.path.lexists(self._file(step)):  # the reader refuses a link that leads nowhere
+    def _read(self, step: int, with_tensors: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        path = self._file(step)
+        if not os.path.lexists(path):  # the reader refuses a link that leads nowhere
             known = ", ".join(map(str, self.steps())) or "none"
             raise FileNotFoundError(errno.ENOENT, f"no checkpoint of step {step}; saved steps: {known}", str(self._folder))
-        return self._file(step)
-
-    def _read(self, step: int, with_tensors: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        path = self._present(step)
         with reading(path, _WHAT, _REMEDY):
             tensors, header = read_tensors(path, _WHAT, _REMEDY, header_only=not with_tensors)
             manifest = json.loads(header["manifest"])

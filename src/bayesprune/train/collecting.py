@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from bayesprune.core.trees import of_kind
 from bayesprune.core.types import Array, PyTree
 from bayesprune.formulas import swag as formula
 from bayesprune.formulas.swag import PathMoments
@@ -56,5 +57,4 @@ def collecting(every: int, rank: int) -> optax.GradientTransformation:
 
 def collected(opt_state: PyTree) -> Collected:
     """What was collected on the way, in an optimiser's state."""
-    is_it = lambda leaf: isinstance(leaf, Collected)  # noqa: E731
-    return next(leaf for leaf in jax.tree.leaves(opt_state, is_leaf=is_it) if is_it(leaf))
+    return of_kind(opt_state, Collected)[0]

@@ -8,6 +8,8 @@ from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive
 from bayesprune.core.schedules import Constant, CyclicalCosine
+from bayesprune.core.types import PyTree
+from bayesprune.train.kernel import Moments
 
 StepSize = float | Callable[[Any], Any]
 
@@ -39,6 +41,14 @@ class Paced:
             check_positive(step_size, "step_size")
         check_integer(self.num_cycles, "num_cycles", minimum=0)
         check_integer(self.num_steps, "num_steps", minimum=0)
+
+    def moments(self, state: PyTree) -> Moments:
+        """None, as of a state that only counts."""
+        return {}
+
+    def with_moments(self, state: PyTree, moments: Moments) -> Any:
+        """The state as it is."""
+        return state
 
     def pace(self, step: ArrayLike) -> Any:
         """The step size of a step: a function's own; a number, constant without cycles, else as `CyclicalCosine` has it."""

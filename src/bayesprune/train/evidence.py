@@ -40,7 +40,7 @@ def look(
     def one(reading: Reading, key: jax.Array) -> tuple[Reading, Grads]:
         """At one draw, of one minibatch; and where the reading of the data then is."""
         reading, batch = loop.draw(carry._replace(batches=reading), data)
-        loss = lambda q, p: loop.loss(q, carry, key, batch, mask, p)[0]  # noqa: E731
+        loss = lambda q, p: loop.loss(loop.values(q, carry), carry, key, batch, mask, p)[0]  # noqa: E731
         loss = products_only(loss) if loop.recipe.remat else loss
         if not wanted.divergence:
             return reading, jax.grad(loss, 1)(params, probe)
@@ -68,20 +68,15 @@ def mask_loss(
     ``params``, unconstrained, are whole arrays, whatever the storage of ``carry``. One key serves all masks: what is drawn,
     weights of a posterior with spread or a network's dropout, is the same under each.
     """
-    of_data = dataclasses.replace(loop, recipe=dataclasses.replace(loop.recipe, kl_weight=_nothing))
     _, batch = loop.draw(carry, data)
 
     def loss(mask: Mask, shift: dict[str, jax.Array]) -> jax.Array:
-        per_row, _ = of_data.loss(params, carry, rng_key, batch, mask, shift)
+        values = loop.values(params, carry)
+        per_row, _ = loop.loss(values, carry, rng_key, batch, mask, shift, weight=jnp.zeros(()))
         return per_row * loop.num_rows
 
     thrifty = products_only(loss) if loop.recipe.remat else loss
     return lambda mask, shift=None: thrifty(mask, shift or {})
-
-
-def _nothing(step: jax.Array) -> float:
-    """The weight of the divergence: what is left are the data."""
-    return 0.0
 
 
 def joint_bound(
@@ -101,7 +96,7 @@ def joint_bound(
 
     def bound(mask: Mask) -> jax.Array:
         losses = [
-            loop.loss_at(values, carry, jax.random.fold_in(rng_key, number), batch, mask, {})[0]
+            loop.loss(values, carry, jax.random.fold_in(rng_key, number), batch, mask, {})[0]
             for number, batch in enumerate(batches)
         ]
         return -sum(losses[1:], losses[0]) * (loop.num_rows / num_batches)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, SupportsFloat
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +10,6 @@ import numpy as np
 from bayesprune.core.types import Info
 
 LAW = "optimizer/law"  # the text of `alike.state_law`, as bytes
-
-
-def _number(value: SupportsFloat | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 @dataclass
@@ -68,4 +64,5 @@ class Record:
 
     def _append(self, kind: str, step: int, row: dict[str, Any]) -> None:
         for name, value in ({"step": step} | row).items():
-            self.history.setdefault(f"{kind}/{name}", []).append(int(value) if name == "step" else _number(value))
+            number = math.nan if value is None else float(value)
+            self.history.setdefault(f"{kind}/{name}", []).append(int(value) if name == "step" else number)

@@ -23,7 +23,7 @@ class InterruptedFit(KeyboardInterrupt):
 
 
 class Interruption:
-    """Within it, the first signal that the fit handles is remembered, see ``asked``; a second one does what it did before.
+    """Within it, the first signal that the fit handles is remembered, see ``signum``; a second one does what it did before.
 
     With a ``folder``, where the state is saved before `end` is raised, these are SIGINT and SIGTERM. ``returns``: SIGINT ends
     the fit with what there is in place of an exception. Without either SIGINT raises at once, as Python does, and is
@@ -34,10 +34,6 @@ class Interruption:
     def __init__(self, folder: str | os.PathLike[str] | None = None, returns: bool = False) -> None:
         self._folder, self._returns, self._signum = folder, returns, 0
         self._before: dict[int, Any] = {}
-
-    @property
-    def asked(self) -> bool:
-        return bool(self._signum)
 
     @property
     def signum(self) -> int:

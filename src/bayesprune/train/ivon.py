@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_key, check_number, check_positive, check_within, got
 from bayesprune.core.given import RandomKey
+from bayesprune.core.trees import of_kind
 from bayesprune.core.types import PyTree
 from bayesprune.formulas import ivon as formula
 from bayesprune.model.transforms.noise import normal_like
@@ -207,7 +208,7 @@ def ivon_posterior(params: PyTree, state: PyTree) -> Any:
 
 def ivon_state(state: PyTree) -> IVONState:
     """The state of `ivon` in that of an optimiser around it."""
-    found = [node for node in jax.tree.leaves(state, is_leaf=_is_ivon) if _is_ivon(node)]
+    found = of_kind(state, IVONState)
     if len(found) != 1:
         remedy = "their parts one after the other, as state.inner_states['a']" if found else "optimizer.init(params)"
         raise ValueError(f"state must hold the state of one bp.ivon, got {len(found)} in {got(state)}: give {remedy}.")
@@ -216,15 +217,10 @@ def ivon_state(state: PyTree) -> IVONState:
 
 def _cut(values: PyTree, state: PyTree) -> Any:
     """The values, 0 where a `keep_zeros` around `ivon` has dead weights: their mean stays at 0, and no noise may move them."""
-    is_one = lambda node: isinstance(node, KeepZerosState)  # noqa: E731
-    for node in jax.tree.leaves(state, is_leaf=is_one):
-        if is_one(node) and any(map(_is_ivon, jax.tree.leaves(node.inner, is_leaf=_is_ivon))):
+    for node in of_kind(state, KeepZerosState):
+        if of_kind(node.inner, IVONState):
             values = where_alive(_own(node.alive, ivon_state(node.inner), "the mask"), values)
     return values
-
-
-def _is_ivon(node: object) -> bool:
-    return isinstance(node, IVONState)
 
 
 def means_of(params: PyTree, state: IVONState) -> Any:

@@ -102,7 +102,8 @@ class Loop(Objective):
         share = 1 if getattr(kernel, "per_row", False) else rows  # of the loss per row, in the one that is differentiated
 
         def loss_of_kept(params: Params, weight: jax.Array) -> tuple[jax.Array, Params]:
-            loss, new = self.loss(storage.whole(params, mask), carry, key, batch, storage.whole_mask(mask), {}, weight)
+            values = self.values(storage.whole(params, mask), carry)
+            loss, new = self.loss(values, carry, key, batch, storage.whole_mask(mask), {}, weight)
             return loss * share, new
 
         spare = products_only if self.recipe.remat else storage.thrifty

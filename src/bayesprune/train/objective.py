@@ -38,27 +38,11 @@ class Objective:
         """The divergence's weight in the next step."""
         return jnp.asarray(self.recipe.kl_weight(carry.step), float)
 
-    def loss(
-        self,
-        params: Params,
-        carry: Carry,
-        rng_key: jax.Array,
-        batch: Dataset,
-        mask: Mask,
-        probe: dict[str, jax.Array],
-        weight: jax.Array | None = None,
-    ) -> tuple[jax.Array, Params]:
-        """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights.
-
-        ``weight``: of the divergence; None: that of the next step.
-        """
-        return self.loss_at(self.values(params, carry), carry, rng_key, batch, mask, probe, weight)
-
     def values(self, params: Params, carry: Carry) -> Params:
         """What the program reads: parameters under their constraints, and the mutable values."""
         return self.sites.constrain(params) | jax.lax.stop_gradient(carry.mutable)
 
-    def loss_at(
+    def loss(
         self,
         values: Params,
         carry: Carry,
@@ -68,7 +52,10 @@ class Objective:
         probe: dict[str, jax.Array],
         weight: jax.Array | None = None,
     ) -> tuple[jax.Array, Params]:
-        """`loss` at ``values`` that are made already."""
+        """Negative ELBO per row of the data set, and the program's mutable values; ``probe`` is added to the weights.
+
+        ``values``: of `values`. ``weight``: of the divergence; None: that of the next step.
+        """
         weight = self.weight(carry) if weight is None else weight
         model = scaled(
             masked(probed(self.recipe.program.model, probe), mask), observed=self.num_rows / batch.y.shape[0], latent=weight

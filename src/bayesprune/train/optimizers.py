@@ -43,20 +43,19 @@ def make_optimizer(name: str, rate: Rate, weight_decay: float = 0.0, unit: float
     step = optax.scale_by_learning_rate(rate)
     if name in ADAPTIVE:
         return optax.chain(ADAPTIVE[name](), _decay(weight_decay, weight_decay), step)
-    moved = _by_kind(optax.scale(unit**-2), optax.identity(), optax.identity())
+    moved = _by_kind(optax.scale(unit**-2), optax.identity())
     return optax.chain(_decay(weight_decay * unit**2, weight_decay), optax.trace(MOMENTUM), step, moved)
 
 
 def _decay(loc: float, plain: float) -> optax.GradientTransformation:
     if not plain:
         return optax.identity()
-    return _by_kind(optax.add_decayed_weights(loc), optax.identity(), optax.add_decayed_weights(plain))
+    return _by_kind(optax.add_decayed_weights(loc), optax.add_decayed_weights(plain))
 
 
-def _by_kind(
-    loc: optax.GradientTransformation, spread: optax.GradientTransformation, plain: optax.GradientTransformation
-) -> optax.GradientTransformation:
-    return optax.partition({"loc": loc, "spread": spread, "plain": plain}, _kinds)
+def _by_kind(loc: optax.GradientTransformation, plain: optax.GradientTransformation) -> optax.GradientTransformation:
+    """One for locs and one for weights without a posterior; spreads stay as they are."""
+    return optax.partition({"loc": loc, "spread": optax.identity(), "plain": plain}, _kinds)
 
 
 def _kinds(params: dict[str, Any]) -> dict[str, str]:

@@ -10,8 +10,8 @@ from bayesprune.core.checks import check_integer
 from bayesprune.report.health import Health
 
 
-class Progress:
-    """The progress of a training loop, as a context manager. This one shows nothing, and waits for no device."""
+class NoProgress:
+    """The progress of a training loop, as a context manager: this one says nothing, and waits for no device."""
 
     def advance(
         self,
@@ -28,18 +28,14 @@ class Progress:
     def close(self) -> None:
         """End the output."""
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "NoProgress":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class NoProgress(Progress):
-    """Progress that says nothing."""
-
-
-class ProgressBar(Progress):
+class ProgressBar(NoProgress):
     """A bar on the standard error with the loss, the density and the steps per second; see `progress`."""
 
     def __init__(self, total: int, initial: int = 0) -> None:
@@ -77,7 +73,7 @@ class ProgressBar(Progress):
         self._bar.close()
 
 
-def progress(total: int, enabled: bool | None = None, initial: int = 0) -> Progress:
+def progress(total: int, enabled: bool | None = None, initial: int = 0) -> NoProgress:
     """A progress bar over ``total`` steps, or `NoProgress`.
 
     ``enabled``: True shows the bar wherever the standard error goes, False never does, None does so in a terminal or a

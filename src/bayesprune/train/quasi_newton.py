@@ -5,6 +5,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from optax import ScaleByLBFGSState
 
 from bayesprune.core.keys import abstract_key
+from bayesprune.core.trees import of_kind
 from bayesprune.core.types import Dataset
 from bayesprune.train.loop import Loop
 from bayesprune.train.sites import Example, sites_of
@@ -13,9 +14,8 @@ from bayesprune.train.state import Carry, Recipe, as_it_is
 
 def check_quasi_newton(recipe: Recipe, example: Example) -> None:
     """Refuse L-BFGS of a loss that is drawn anew at every step, by its rows or by its noise: ``ValueError``."""
-    sites, is_one = sites_of(recipe.program, example), lambda node: isinstance(node, ScaleByLBFGSState)
-    state = jax.eval_shape(recipe.kernel.init, sites.params)
-    if not any(map(is_one, jax.tree.leaves(state, is_leaf=is_one))):
+    state = jax.eval_shape(recipe.kernel.init, sites_of(recipe.program, example).params)
+    if not of_kind(state, ScaleByLBFGSState):
         return
     if drawn := _drawn(recipe, example):
         raise ValueError(
@@ -34,7 +34,7 @@ def _drawn(recipe: Recipe, example: Example) -> str:
     loop, data = Loop(recipe, sites_of(recipe.program, example), example.num_rows), example.abstract()
 
     def loss(rng_key: jax.Array, carry: Carry, data: Dataset) -> jax.Array:
-        return loop.loss(carry.params, carry, rng_key, data, {}, {})[0]
+        return loop.loss(loop.values(carry.params, carry), carry, rng_key, data, {}, {})[0]
 
     carry = jax.eval_shape(loop.init, abstract_key(), data)
     traced = jax.make_jaxpr(loss)(abstract_key(), carry, data).jaxpr

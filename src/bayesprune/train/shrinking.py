@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.types import Mask
 from bayesprune.model.bnn import BNN
 from bayesprune.model.elbo import Single, Slices
 from bayesprune.model.short_program import numbers_in, single_entries, slices_in_use
@@ -62,7 +61,7 @@ class Shrinking:
         may make it, gets new ones.
         """
         program, now = self._program, (state.slices, state.single)
-        mask = _arrays(state.sparse.mask)
+        mask = {site: np.asarray(alive) for site, alive in state.sparse.mask.items()}
         if not mask:
             return state
         slices = slices_in_use(program, mask)
@@ -145,10 +144,6 @@ def as_single(written: Sequence[Any], slices: Slices, sizes: Mapping[str, tuple[
         (site, Entries(zlib.decompress(base64.b64decode(text)), sizes[site], known.get(site, (None,) * len(sizes[site]))))
         for site, text in written
     )
-
-
-def _arrays(mask: Mask) -> dict[str, np.ndarray]:
-    return {site: np.asarray(alive) for site, alive in mask.items()}
 
 
 def _covered(slices: Slices, single: Single, mask: dict[str, np.ndarray]) -> bool:

@@ -18,7 +18,7 @@ from bayesprune.train.diverged import DivergedError
 from bayesprune.train.kernel import evaluated
 from bayesprune.train.loop import Loop
 from bayesprune.train.processes import with_numbers
-from bayesprune.train.progress import Progress
+from bayesprune.train.progress import NoProgress
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.state import CHUNK, Carry, Recipe
 
@@ -115,7 +115,7 @@ def at_home(tree: PyTree, mesh: Mesh | None) -> Any:
 
 
 def advance(
-    fits: SideBySide, carry: Carry, data: Dataset, mask: dict[str, Any], first: int, last: int, kind: str, bar: Progress
+    fits: SideBySide, carry: Carry, data: Dataset, mask: dict[str, Any], first: int, last: int, kind: str, bar: NoProgress
 ) -> tuple[Carry, np.ndarray]:
     """From step ``first`` to ``last``, moving the ``bar``: the state, and losses (fits, steps).
 

@@ -65,14 +65,10 @@ class Sites(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def sites_of(program: Trainable, example: Example) -> Sites:
-    """`find_sites`, once for equal programs and data of the same shapes."""
-    return find_sites(program, example.abstract())
-
-
-def find_sites(program: Trainable, data: Dataset) -> Sites:
     """Trace guide and model once, abstractly, for their parameters; values come from a function that can be jitted.
 
-    ``data`` may be abstract. Nothing is trained here: a network is run as in prediction, so batch statistics stay initial.
+    Once for equal programs and data of the same shapes. Nothing is trained here: a network is run as in prediction, so batch
+    statistics stay initial.
     """
     transforms: dict[str, Any] = {}
 
@@ -95,5 +91,5 @@ def find_sites(program: Trainable, data: Dataset) -> Sites:
         strong = lambda tree: jax.tree.map(lambda v: jnp.asarray(v, jnp.asarray(v).dtype), tree)  # noqa: E731
         return strong(params), strong(mutable)
 
-    params, mutable = jax.eval_shape(initial, abstract_key(), data)
+    params, mutable = jax.eval_shape(initial, abstract_key(), example.abstract())
     return Sites(transforms, initial, params, mutable)

@@ -52,7 +52,6 @@ class Periods(NamedTuple):
         num_steps: int,
         epoch: int,
         callback_every: int | None = None,
-        acts: tuple[int, int] | None = None,
         stacklevel: int = 3,
         **wanted: tuple[bool, int | None],
     ) -> "Periods":
@@ -66,7 +65,7 @@ class Periods(NamedTuple):
             message = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
             warnings.warn(f"{message}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=stacklevel)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
-        return cls(num_steps=num_steps, acts=acts, stops=(), **chosen)
+        return cls(num_steps=num_steps, stops=(), acts=None, **chosen)
 
     def next_stop(self, step: int) -> int:
         """The next step after ``step`` at which something other than training happens."""

@@ -82,15 +82,12 @@ def _of_program(recipe: Recipe, example: Example, slices: Slices) -> str:
 
 def traced(recipe: Recipe, params: Params, example: Example) -> None:
     """Look through the loss of two rows: `UnfitError` and others are for what cannot be done on parts of arrays."""
-    jax.eval_shape(_loss(recipe), params, abstract_key(), example.abstract(2))
+    program, keywords = recipe.program, dict(recipe.keywords)
 
-
-def _loss(recipe: Recipe) -> Any:
     def loss(params: Params, rng_key: jax.Array, data: Dataset) -> Any:
-        program, keywords = recipe.program, dict(recipe.keywords)
         return recipe.elbo.loss(rng_key, params, program.model, program.guide, data.x, data.y, **keywords)
 
-    return loss
+    jax.eval_shape(loss, params, abstract_key(), example.abstract(2))
 
 
 def _cut(arrays: Params, slices: Slices) -> Params:
@@ -109,8 +106,11 @@ def _shapes(tree: PyTree) -> Any:
 
 def _of_kernel(kernel: Kernel, params: Params, slices: Slices) -> str:
     """Whether an optimiser moves every entry as if the dead ones, whose gradient is zero, were not there."""
-    name = f"the optimizer has to treat every entry alone, which {_name(kernel)} does not"
-    message = f"{name}, as LAMB and Adafactor: dead weights would be missed. Give another, or storage='masked'."
+    name = "this one" if isinstance(kernel, Optax) else type(kernel).__name__
+    message = (
+        f"the optimizer has to treat every entry alone, which {name} does not, as LAMB and Adafactor: dead weights would be "
+        "missed. Give another, or storage='masked'."
+    )
     if not isinstance(kernel, Optax) and type(kernel).__module__ != "bayesprune.train.kernels.lookahead":
         return message
     try:
@@ -123,10 +123,6 @@ def _of_kernel(kernel: Kernel, params: Params, slices: Slices) -> str:
         return "" if all(_alike(kernel, params, axis, slices) for axis in (0, -1)) else message
     except Exception:  # of whatever is not a plain function of its arrays
         return message
-
-
-def _name(kernel: Kernel) -> str:
-    return "this one" if isinstance(kernel, Optax) else type(kernel).__name__
 
 
 def _alike(kernel: Kernel, params: Params, axis: int, slices: Slices) -> bool:

@@ -8,10 +8,10 @@ from scipy import integrate, optimize, stats
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.infer.curvature.directions import log_density, root_of_negative_hessian
+from bayesprune.infer.curvature.directions import directions, log_density, root_of_negative_hessian
+from bayesprune.infer.curvature.forms import FORMS, hessian
 from bayesprune.infer.curvature.gaussians import Asked, of_diagonal
-from bayesprune.infer.curvature.once import FORMS, hessian
-from bayesprune.infer.curvature.over_rows import Trained
+from bayesprune.infer.curvature.over_rows import Trained, sum_over_rows
 from bayesprune.infer.curvature.prior_precision import PrecisionGroups, by_evidence
 
 LIKELIHOODS = {
@@ -55,8 +55,9 @@ def brute(bnn, trained, data, structure) -> np.ndarray:
 
 def summed(kind, structure, form, num_draws=None, key=0):
     bnn, trained, data = at_weights(kind)
-    given = (jax.random.key(key), bnn, trained, data, log_density(bnn, {}), structure, num_draws)
-    return trained, FORMS[form](*given)
+    density = log_density(bnn, {})
+    find = directions(density, structure, num_draws)
+    return trained, sum_over_rows(jax.random.key(key), trained, data, density, find, *FORMS[form](bnn, trained, data))
 
 
 @pytest.mark.slow_cases(2)
@@ -175,8 +176,11 @@ def test_convolutions_dead_weights_and_chunks(dead) -> None:
     if dead:
         alive["Dense_0.kernel"] = jnp.arange(alive["Dense_0.kernel"].size).reshape(alive["Dense_0.kernel"].shape) % 2 == 0
     density = log_density(bnn, {})
-    given = (jax.random.key(0), bnn, Trained(values, {}, {}, alive), data, density, "empirical", None)
-    found, factors = FORMS["diag"](*given).form, FORMS["kron"](*given).form
+    trained, find = Trained(values, {}, {}, alive), directions(density, "empirical", None)
+    found, factors = (
+        sum_over_rows(jax.random.key(0), trained, data, density, find, *FORMS[form](bnn, trained, data)).form
+        for form in ("diag", "kron")
+    )
     living = {site: jnp.where(alive[site], w, 0) for site, w in values.items()}
     rows = jax.vmap(jax.grad(lambda w, x, y: density(bnn.forward(w, {}, x[None])[0], y)), (None, 0, 0))(living, *data)
     for site, gradients in rows.items():

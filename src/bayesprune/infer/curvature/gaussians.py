@@ -46,8 +46,8 @@ def of_diagonal(curvature: Mapping[str, np.ndarray | jax.Array], asked: Asked) -
     """Independent weights of the conditional variances 1 / (H_ii + delta)."""
     h = {site: np.maximum(np.asarray(value, np.float64), 0.0) for site, value in curvature.items()}
     delta, evidence = _apart(h, asked)
-    at = _of_weights(delta, asked)
-    return FoundGaussian({site: WeightGaussian(scale=(h[site] + at[site]) ** -0.5) for site in h}, delta, evidence)
+    scales = {site: (value + delta[asked.groups.members[site]]) ** -0.5 for site, value in h.items()}
+    return FoundGaussian({site: WeightGaussian(scale=scale) for site, scale in scales.items()}, delta, evidence)
 
 
 def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> FoundGaussian:
@@ -122,10 +122,6 @@ def _apart(values: Arrays, asked: Asked) -> tuple[np.ndarray, float]:
     delta = by_evidence(determined, squares, asked.start, asked.groups.names) if asked.chosen else asked.start
     logs = sum_of({site: np.log1p(np.ravel(h) / delta[numbers[site]]) for site, h in values.items()})
     return delta, float(-0.5 * (delta * squares + logs).sum())
-
-
-def _of_weights(delta: np.ndarray, asked: Asked) -> dict[str, np.ndarray | np.float64]:
-    return {site: delta[asked.groups.members[site]] for site in asked.weights}
 
 
 def _nearest(rows: np.ndarray, columns: np.ndarray, precision: float) -> list[np.ndarray]:

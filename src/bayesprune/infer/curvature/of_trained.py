@@ -13,7 +13,7 @@ from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset, Node, Pruned, PyTree
-from bayesprune.infer.curvature.over_rows import Trained
+from bayesprune.infer.curvature.over_rows import Trained, living
 from bayesprune.infer.from_trained import neutral
 from bayesprune.infer.origins import check_one_network, params_and_mask
 from bayesprune.infer.refit_noise import LOC, counts, learns_noise, noise_of, present_in, squared_errors
@@ -73,10 +73,11 @@ def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str 
     alive = {site: np.broadcast_to(a, shapes[site]) for site, a in check_mask(mask, shapes).items()}
     whole = {site: alive.get(site, np.ones(shapes[site], bool)) for site in sites}
     sent = {site: send(a) for site, a in whole.items()}
-    weights = _without_dead(weights, sent)
     trained = Trained(weights, points, params.get(STATE, {}), sent)
+    # Compiled, and NumPy where it can be: under a guard on transfers no number of Python's may go to the device by itself.
+    trained = trained._replace(weights=jax.jit(living)(trained, weights))
     params |= _noise(bnn, trained, params, data)
-    return KnownWeights(trained, params, _meanings(plain, params, weights, who), whole, dict(mask))
+    return KnownWeights(trained, params, _meanings(plain, params, trained.weights, who), whole, dict(mask))
 
 
 def _without_spread(nodes: Mapping[str, Node]) -> dict[str, np.ndarray]:
@@ -84,12 +85,6 @@ def _without_spread(nodes: Mapping[str, Node]) -> dict[str, np.ndarray]:
     scales = {site: np.asarray(node.scale) for site, node in nodes.items()}
     dead = {site: (scale == 0) & (np.asarray(nodes[site].loc) == 0) for site, scale in scales.items()}
     return {s: ~d for s, d in dead.items() if d.any()} if any(scale.any() for scale in scales.values()) else {}
-
-
-# Compiled, and NumPy where it can be: under a guard on transfers no number of Python's may go to the device by itself.
-@jax.jit
-def _without_dead(weights: dict[str, jax.Array], alive: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    return {site: jnp.where(alive[site], value, 0) for site, value in weights.items()}
 
 
 def latents_of(bnn: BNN, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The sum over rows of what a form makes of each row's gradients: a chunk of rows at once, one direction after the other."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,12 +11,13 @@ from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Dataset, PyTree
-from bayesprune.infer.curvature.directions import LogDensity, directions
+from bayesprune.infer.curvature.directions import LogDensity
 from bayesprune.model.bnn import BNN
 
 Arrays = dict[str, jax.Array]
-# A form: how it starts, and what the gradients of a chunk of rows add to it, site -> (rows, *shape).
-Add = Callable[[Any, Arrays], Any]
+# What one direction of each row of a chunk, (rows, outputs), adds to a form; and of a chunk's rows their outputs, and that.
+OfDirections = Callable[[Any, jax.Array], Any]
+OfRows = Callable[[ArrayTree], tuple[jax.Array, OfDirections]]
 BYTES = 2**26  # that the gradients of a chunk may take: those of more rows leave the caches
 
 
@@ -58,49 +58,26 @@ def outputs_of(bnn: BNN, trained: Trained, weights: Arrays, row: ArrayTree) -> j
     return outputs_of_rows(bnn, trained, weights, jax.tree.map(lambda leaf: leaf[None], row))[0]
 
 
-def sum_over_rows(
-    rng_key: jax.Array,
-    bnn: BNN,
-    trained: Trained,
-    data: Dataset,
-    density: LogDensity,
-    structure: str,
-    num_draws: int | None,
-    start: PyTree,
-    add: Add,
-) -> Sums:
-    """The form's sum over all rows, and the log likelihood.
-
-    ``weights`` of ``trained``: those whose gradients are taken, whatever else the network needs is in ``points``.
-    """
-
-    def of_rows(x: ArrayTree) -> tuple[jax.Array, OfDirections]:
-        gradients = lambda directions: jax.vmap(functools.partial(gradients_of, bnn, trained))(x, directions)  # noqa: E731
-        return outputs_of_rows(bnn, trained, trained.weights, x), lambda form, found: add(form, gradients(found))
-
-    return summed(rng_key, trained, data, density, directions(density, structure, num_draws), start, of_rows)
-
-
-# What one direction of each row of a chunk, (rows, outputs), adds to the form.
-OfDirections = Callable[[Any, jax.Array], Any]
-
-
 def gradients_of(bnn: BNN, trained: Trained, x: ArrayTree, direction: jax.Array) -> Arrays:
     """Of one row's outputs along a direction."""
     _, pull = jax.vjp(lambda weights: outputs_of(bnn, trained, weights, x), trained.weights)
     return pull(direction)[0]  # type: ignore[no-any-return]
 
 
-def summed(
+def sum_over_rows(
     rng_key: jax.Array,
     trained: Trained,
     data: Dataset,
     density: LogDensity,
     find: Callable[[jax.Array, jax.Array, Any], jax.Array],
     start: PyTree,
-    of_rows: Callable[[ArrayTree], tuple[jax.Array, OfDirections]],
+    of_rows: OfRows,
 ) -> Sums:
-    """One chunk of rows after the other, and of each one direction after the other."""
+    """The form's sum over all rows, and the log likelihood: one chunk of rows after the other, and of each one direction.
+
+    ``weights`` of ``trained``: those whose gradients are taken, whatever else the network needs is in ``points``. ``find``: see
+    `directions`; ``start``, ``of_rows``: the form.
+    """
 
     def one(key: jax.Array, outputs: jax.Array, y: ArrayTree, counts: jax.Array) -> tuple[jax.Array, jax.Array]:
         # A row that only fills a chunk counts for nothing, and so do its directions.

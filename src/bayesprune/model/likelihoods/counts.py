@@ -13,7 +13,7 @@ from bayesprune.core.given import GivenArray
 from bayesprune.core.types import Array
 from bayesprune.model.likelihoods.links import rate, softplus_rate
 from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import check_counts, check_shape, observe_rows, one_for_each, squeeze
+from bayesprune.model.likelihoods.targets import check_counts, check_shape, halves, observe_rows, one_for_each, squeeze
 
 KNOWN = "known"
 LINKS = {"exp": rate, "softplus": softplus_rate}
@@ -73,8 +73,7 @@ class Counts:
 
     def apart(self, y: Array) -> tuple[Any, Any]:
         """Counts and known exposures, from y of both."""
-        outputs = y.shape[-1] // 2
-        return squeeze(y[..., :outputs]), squeeze(y[..., outputs:])
+        return halves(y)
 
     def check(self, y: Array, output_shape: OutputShape) -> None:
         name = type(self).__name__

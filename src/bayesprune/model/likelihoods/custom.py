@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from bayesprune.core.types import Array, ArrayTree, PyTree
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each
+from bayesprune.model.likelihoods.targets import check_shape, elements, observe_rows, one_for_each
 from bayesprune.model.shapes import filled
 
 CLASSES = (dist.CategoricalLogits, dist.CategoricalProbs)
@@ -99,10 +99,7 @@ class Custom:
 
     def event_size(self, output_shape: OutputShape | Any) -> int:
         """How many numbers are drawn together: 1, or of a multivariate law several."""
-        fn = self._of_two_rows(output_shape, 0.0)
-        while isinstance(fn, dist.Independent):
-            fn = fn.base_dist
-        return math.prod(fn.event_shape)
+        return math.prod(elements(self._of_two_rows(output_shape, 0.0)).event_shape)
 
     def _sampled(self) -> dict[str, Any]:
         return {name: numpyro.sample(name, prior) for name, prior in self.learned.items()}

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 from numpyro.primitives import Messenger
 
 from bayesprune.core.checks import check_number, check_object
@@ -14,6 +13,7 @@ from bayesprune.core.types import Array, ArrayTree
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.learned import guide_of
 from bayesprune.model.likelihoods.protocol import Likelihood, OutputShape
+from bayesprune.model.likelihoods.targets import elements
 
 NAN = "nan"  # as a name: a number that is not equal to itself would make no two such likelihoods equal
 
@@ -167,9 +167,7 @@ class _Only(Messenger):  # type: ignore[misc]
     def process_message(self, msg: dict[str, Any]) -> None:
         if msg["type"] != "sample" or msg["name"] != "obs":
             return
-        fn = msg["fn"]
-        while isinstance(fn, numpyro.distributions.Independent):
-            fn = fn.base_dist
+        fn = elements(msg["fn"])
         shape = fn.batch_shape
         of_events = jnp.reshape(self.present, (*shape, -1)).all(-1)
         msg["fn"] = fn.mask(of_events).to_event(len(shape) - 1)

@@ -26,14 +26,7 @@ class NegativeBinomial(counts.Counts):
         concentration_shape, concentration_rate: of the learned one's prior, Gamma(2, 0.1), with a ``start`` that of r / start:
             variances may then be like Poisson's, of counts of any size.
         noise: of several outputs, "per_output": each learns a concentration of its own; "shared": all have one.
-        start: E[y] where outputs are zero, where a network starts: the mean of the counts, ``y.mean()``, or one for each
-            output, ``y.mean(0)``. None: 1. Weights and their priors are for outputs of about 1, and log 1000 is 7.
-        exposure: "known": how much time, area or the like a row was counted over is data, E[y] = exposure start exp f; y has
-            two columns for each output, (rows, 2 outputs), first the counts, then the exposures, all positive. What is
-            predicted, and drawn, is of an exposure of one.
-        link: "exp", or "softplus", (21.34): log(1 + exp f) / log 2 in the place of exp f, which grows as f does. A factor times
-            another is a factor then only where counts are rare; but a row that is unlike all others is not predicted by the
-            exponential of a sum.
+        start, exposure, link: as of `Poisson`.
 
     exp is that of (21.1).
 

@@ -13,7 +13,7 @@ from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned, without_inputs
 from bayesprune.model.likelihoods.named import NUMBERS, Named
 from bayesprune.model.likelihoods.protocol import OutputShape
-from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
+from bayesprune.model.likelihoods.targets import check_shape, halves, observe_rows, one_for_each, squeeze
 
 REFERENCE = "nix1994estimating"
 PREDICTED, KNOWN = "predicted", "known"
@@ -105,8 +105,7 @@ class Normal:
 
     def apart(self, y: Array) -> tuple[Any, Any]:
         """Targets and the known scales of their noise, from y of both."""
-        targets = y.shape[-1] // 2
-        return squeeze(y[..., :targets]), squeeze(y[..., targets:])
+        return halves(y)
 
     def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
         if self.learns_noise:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 from jax.typing import ArrayLike
-from numpyro.distributions import Distribution
+from numpyro.distributions import Distribution, Independent
 
 from bayesprune.core.types import Array
 from bayesprune.model.likelihoods.protocol import OutputShape
@@ -19,6 +19,17 @@ LARGEST = 2**24  # up to which single precision has every whole number
 def squeeze(outputs: Array) -> Any:
     """One output per row, or per token, needs no axis."""
     return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
+
+
+def halves(columns: Array) -> tuple[Any, Any]:
+    """The first half of the columns and the second, such as targets and what is known of each."""
+    count = columns.shape[-1] // 2
+    return squeeze(columns[..., :count]), squeeze(columns[..., count:])
+
+
+def elements(fn: Distribution) -> Any:
+    """The distribution of the single targets, below those that one row makes an event of."""
+    return elements(fn.base_dist) if isinstance(fn, Independent) else fn
 
 
 def observe_rows(fn: Distribution, y: ArrayLike | None) -> Any:

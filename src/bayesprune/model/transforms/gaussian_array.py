@@ -90,7 +90,7 @@ def image(equation: Equation, values: list[Any], place: int) -> GaussianArray:
     weight = values[place]
     loc = bind(equation, _put(values, place, weight.loc))
     own = isinstance(weight.noise, NoiseOfEntries)
-    noise = noise_after(weight.noise, equation) if own else after(weight.noise, equation, place)
+    noise = noise_after(weight.noise, equation) if own else after(weight.noise, equation)
     if equation.primitive.name in ("add", "sub"):
         return weight.replace(loc, weight.scale, noise)
     if equation.primitive.name == "select_n":  # the scale is zero where the constant is chosen

@@ -86,10 +86,6 @@ def _wrap(leaf: object) -> Any:
     return Lowered(leaf) if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
 
 
-def _unwrap(leaf: object) -> Any:
-    return leaf.value if isinstance(leaf, Lowered) else leaf
-
-
 def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
     """The function ``apply(params, *args)`` with every convolution of a parameter done by :func:`conv_general_dilated`.
 
@@ -119,7 +115,8 @@ def lower_convolutions(apply: Callable[..., Any]) -> Callable[..., Any]:
             out = quaxified(apply)(jax.tree.map(_wrap, params), *args, **kwargs)
         except NotImplementedError:  # Quax knows no function that brings its own derivative, `jax.custom_vjp`
             return apply(params, *args, **kwargs)
-        return jax.tree.map(_unwrap, out, is_leaf=lambda leaf: isinstance(leaf, Lowered))
+        is_lowered = lambda leaf: isinstance(leaf, Lowered)  # noqa: E731
+        return jax.tree.map(lambda leaf: leaf.value if is_lowered(leaf) else leaf, out, is_leaf=is_lowered)
 
     return lowered
 

@@ -96,7 +96,7 @@ def _words(rng_key: jax.Array, numbers: UInt32[Array, "..."]) -> UInt32[Array, "
     return high ^ low  # type: ignore[no-any-return]
 
 
-def after(noise: Noise, equation: Equation, place: int) -> Noise:
+def after(noise: Noise, equation: Equation) -> Noise:
     """The noise of a weight after an operation that leaves it a weight: its slices along the axes where they then are."""
     if not isinstance(noise, NoiseOfSlices):
         return noise

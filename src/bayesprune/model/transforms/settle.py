@@ -119,7 +119,8 @@ def meet(ledger: Ledger, equation: Equation, kinds: list[Kind], place: int) -> K
     shape, out = (tuple(variable.aval.shape) for variable in (equation.invars[place], equation.outvars[0]))
     record = record_of(equation)
     if record.keeps and record.linear and len(equation.invars) == 1:  # every element moves as a whole
-        return kinds[place] if math.prod(shape) == math.prod(out) and _is_floating(equation) else None
+        floats = jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact)
+        return kinds[place] if math.prod(shape) == math.prod(out) and floats else None
     if all(kind == Dependence() for kind in others):  # constants
         if _lays_out(equation, place):
             return kinds[place]
@@ -127,10 +128,6 @@ def meet(ledger: Ledger, equation: Equation, kinds: list[Kind], place: int) -> K
     if _makes_noise(name, place) and len(others) == 1:
         return _noise(ledger, equation, kinds, place)
     return None
-
-
-def _is_floating(equation: Equation) -> bool:
-    return bool(jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact))
 
 
 def _lays_out(equation: Equation, place: int) -> bool:

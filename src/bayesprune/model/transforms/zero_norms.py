@@ -12,10 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from bayesprune.core.types import PyTree
-from bayesprune.structure.jaxprs import CALLS, Equation, JaxprLike
+from bayesprune.structure.jaxprs import CALLS, Equation, JaxprLike, again
 
 ROOTS = ("sqrt", "rsqrt")
 Alone = bool | None  # whether an array is made of weights alone; None: of constants
@@ -118,8 +118,4 @@ def _bound(program: Jaxpr, equation: Equation, given: list[Any], of_weights: Seq
         zero = given[1] == 0
         quotient = bind(given[0], jnp.where(zero, jnp.ones_like(given[1]), given[1]))
         return [jnp.where(zero, jnp.zeros_like(quotient), quotient)]
-    # As a program of its own, so that rules of derivatives stay with it, in every version of JAX.
-    pairs = zip(equation.invars, given, strict=True)
-    variables = {atom: value for atom, value in pairs if not isinstance(atom, Literal)}
-    alone = program.replace(constvars=[], invars=list(variables), outvars=list(equation.outvars), eqns=[equation])
-    return list(jaxpr_as_fun(ClosedJaxpr(alone, ()))(*variables.values()))
+    return again(program, equation, given)

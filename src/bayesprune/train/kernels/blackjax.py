@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from bayesprune.core.checks import check_function, got
 from bayesprune.core.types import PyTree
 from bayesprune.train.cycles import Paced, StepSize
-from bayesprune.train.kernel import Moments, Params
+from bayesprune.train.kernel import Params
 
 REFERENCE = "cabezas2024blackjax"
 EXAMPLE = "blackjax.sgld.build_kernel()"
@@ -19,7 +19,7 @@ CALLED = ("rng_key", "state", "grad_estimator", "minibatch", "step_size", "tempe
 
 
 class Wrapped(NamedTuple):
-    """``step``: how many there were. ``inner``: the state of BlackJAX's kernel."""
+    """``step``: how many there were. ``inner``: BlackJAX's own state, of which no moments are known."""
 
     step: jax.Array
     inner: Any
@@ -82,14 +82,6 @@ class BlackJAX(Paced):
         args, named = _arguments(self.kernel, rng_key, inner, gradient_at, None, eps, self.temperature)
         inner = self.kernel(*args, **named)
         return getattr(inner, "position", inner), Wrapped(state.step + 1, inner)
-
-    def moments(self, state: Wrapped) -> Moments:
-        """None are known: weights cannot start afresh in a state that only BlackJAX reads."""
-        return {}
-
-    def with_moments(self, state: Wrapped, moments: Moments) -> Wrapped:
-        """The state as it is."""
-        return state
 
 
 def _once(here: Params, gradient: Params) -> Callable[[Any, Any], Params]:

@@ -13,7 +13,6 @@ from jax.typing import ArrayLike
 from bayesprune.core.checks import check_integer, check_not_negative
 from bayesprune.formulas import ivon as formula
 from bayesprune.model.bnn import BNN
-from bayesprune.model.layout import ParamSpec
 from bayesprune.model.program import Trainable
 from bayesprune.posteriors.mean_field import FAMILY, MeanFieldFamily
 from bayesprune.train.ivon import check_settings
@@ -120,7 +119,9 @@ class IVON:
                 f"prior's {scale}: leave them out, the fit says them."
             )
         factor = getattr(prior, "factor", lambda spec: (1.0, "", 0.0))
-        units = tuple((_loc(spec), float(factor(spec)[0])) for spec in program.layout if spec.bayesian)
+        weights = [spec for spec in program.layout if spec.bayesian]
+        locs = (FAMILY.name(str(spec.path), "loc", not spec.prunable) for spec in weights)
+        units = tuple((loc, float(factor(spec)[0])) for loc, spec in zip(locs, weights, strict=True))
         return replace(self, num_rows=num_rows, num_steps=self.num_steps or num_steps, prior_scale=float(scale), units=units)
 
     @property
@@ -206,10 +207,6 @@ class IVON:
     def _first_scale(self, loc: str, params: Params) -> jax.Array:
         scale = (self.num_rows * (self._curvature(loc) + self.decay)) ** -0.5
         return jnp.full_like(params[loc], _unconstrained(jnp.asarray(scale, params[loc].dtype)))
-
-
-def _loc(spec: ParamSpec) -> str:
-    return FAMILY.name(str(spec.path), "loc", not spec.prunable)
 
 
 def _scale(loc: str) -> str:

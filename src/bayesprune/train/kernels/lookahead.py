@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from optax import LookaheadParams, LookaheadState
 
 from bayesprune.core.tracing import as_written
+from bayesprune.core.trees import of_kind
 from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Params
 from bayesprune.train.kernels.optimizer import Optax
@@ -73,10 +74,9 @@ def takes_pairs(optimizer: optax.GradientTransformation) -> bool:
     >>> takes_pairs(optax.chain(optax.clip(1.0), optax.lookahead(optax.sgd(1.0), 2, 0.5))), takes_pairs(optax.sgd(1.0))
     (True, False)
     """
-    is_one = lambda node: isinstance(node, LookaheadState)  # noqa: E731
     try:
         pair = LookaheadParams.init_synced({"w": jax.ShapeDtypeStruct((), jnp.float32)})
         state = jax.eval_shape(optimizer.init, pair)
     except Exception:  # whatever a transformation raises that knows its parameters by name: it is asked for these alone
         return False
-    return any(map(is_one, jax.tree.leaves(state, is_leaf=is_one)))
+    return bool(of_kind(state, LookaheadState))

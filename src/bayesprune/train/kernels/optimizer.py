@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from optax.contrib import ScheduleFreeState
 
 from bayesprune.core.tracing import as_written
+from bayesprune.core.trees import of_kind
 from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Moments, Params
 
@@ -56,11 +57,9 @@ class Optax:
 
     def evaluated(self, params: Params, state: PyTree) -> Params:
         """The parameters to evaluate by: of a schedule-free state x = (y - (1 - b1) z) / b1, else those that are trained."""
-        is_average = lambda node: isinstance(node, ScheduleFreeState)  # noqa: E731
-        for node in jax.tree.leaves(state, is_leaf=is_average):
-            if is_average(node):
-                # Of `optax.multi_transform` the state has placeholders for parameters that are others'.
-                params = {n: _average(leaf, node.z[n], node.b1) if _has(node.z, n) else leaf for n, leaf in params.items()}
+        for node in of_kind(state, ScheduleFreeState):
+            # Of `optax.multi_transform` the state has placeholders for parameters that are others'.
+            params = {n: _average(leaf, node.z[n], node.b1) if _has(node.z, n) else leaf for n, leaf in params.items()}
         return params
 
     def moments(self, state: PyTree) -> Moments:

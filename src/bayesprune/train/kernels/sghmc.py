@@ -30,9 +30,7 @@ class SGHMC(Paced):
     Args:
         step_size: eps, a number, or a function of the step; in units of `SGLD`'s.
         friction: alpha, in (0, 1]; 1 is `SGLD`.
-        temperature: T, of p(w | y)^(1/T).
-        num_cycles: 0 keeps ``step_size``; otherwise it falls by a cosine, anew in each cycle: cyclical SGHMC.
-        num_steps: of the whole run, of which cycles are parts; `fit_sgmcmc` says it.
+        temperature, num_cycles, num_steps: as of `SGLD`; with cycles it is cyclical SGHMC.
 
     Where U is quadratic of curvature h, the variance is T/h 1/(1 - eps h/(2 (2 - alpha))). The noise of minibatches is not
     subtracted (their beta = 0). v starts at 0.

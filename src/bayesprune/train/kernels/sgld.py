@@ -1,15 +1,14 @@
 """Stochastic gradient Langevin dynamics."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.noise import normal_like
 from bayesprune.train.cycles import Paced, StepSize
-from bayesprune.train.kernel import Moments, Params
+from bayesprune.train.kernel import Params
 
 REFERENCE = "welling2011bayesian"
 
@@ -60,11 +59,3 @@ class SGLD(Paced):
         noise = normal_like(rng_key, params)
         moved = jax.tree.map(lambda w, g, e: w - eps * g + kick * e, params, gradient, noise)
         return moved, Count(state.step + 1)
-
-    def moments(self, state: PyTree) -> Moments:
-        """None."""
-        return {}
-
-    def with_moments(self, state: PyTree, moments: Moments) -> Any:
-        """The state, which has none."""
-        return state
