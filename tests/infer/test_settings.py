@@ -8,6 +8,7 @@ from numpyro.optim import Adam
 
 import bayesprune as bp
 from bayesprune.infer.settings import check_acts
+from bayesprune.train.training import Periods
 from tests.infer import programs
 
 GOOD = programs.classes()
@@ -179,16 +180,28 @@ def test_a_sparsifier_that_would_never_act_is_told(rng_key, recwarn) -> None:
         )
     recwarn.clear()
     for every, num_steps in ((2, 3), (0, 3), (1, 1)):  # it acts; there is none; one step is a trial
-        check_acts(bp.methods.BMR(), every, num_steps)
+        check_acts(bp.methods.BMR(), periods(every, num_steps))
+    assert not recwarn.list
+
+
+def periods(every: int, num_steps: int, acts: tuple[int, int] | None = None) -> Periods:
+    return Periods(num_steps, every, 0, 0, acts=acts)
+
+
+def test_a_course_whose_acts_fall_between_two_periods_is_told(recwarn) -> None:
+    with pytest.warns(UserWarning, match=r"never acts: every=5 .* no multiple from step 11 to 14.* smaller every="):
+        check_acts(bp.methods.BMR(), periods(5, 100, (11, 14)))
+    recwarn.clear()
+    check_acts(bp.methods.BMR(), periods(5, 100, (11, 15)))
     assert not recwarn.list
 
 
 def test_a_sparsifier_that_warms_up_for_the_whole_fit_is_told(recwarn) -> None:
     """The number of its first rounds that do nothing, beside the rounds that there are: before steps 2, 4, 6 and 8 of 9."""
-    check_acts(bp.methods.SGHMCSPL(warm_up=3), 2, 9)
+    check_acts(bp.methods.SGHMCSPL(warm_up=3), periods(2, 9))
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"never acts: every=2 .* calls it 4x in num_steps=9.* warm_up=4 .* less than 4"):
-        check_acts(bp.methods.SGHMCSPL(warm_up=4), 2, 9)
+        check_acts(bp.methods.SGHMCSPL(warm_up=4), periods(2, 9))
 
 
 def test_a_seed_is_no_key() -> None:

@@ -28,6 +28,7 @@ from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.ivon import IVON
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.storage import STORAGES
+from bayesprune.train.training import Periods
 
 ON_INTERRUPT = ("return", "raise")
 _LOOKED_AT = 33  # steps of a schedule
@@ -152,15 +153,19 @@ def starting_mask(program: Trainable, mask: GivenMask) -> Any:
     return dict(dead)
 
 
-def check_acts(sparsifier: Sparsifier, every: int, num_steps: int) -> None:
-    """Warn of a sparsifier whose first pruning comes too late; ``every``: 0 where there is none."""
+def check_acts(sparsifier: Sparsifier, periods: Periods) -> None:
+    """Warn of a sparsifier whose first pruning comes too late."""
+    every, num_steps = periods.every, periods.num_steps
     if not every or num_steps == 1:
         return
-    acts, warm_up = (num_steps - 1) // every, warm_up_of(sparsifier)
+    acts, warm_up = periods.num_acts, warm_up_of(sparsifier)
     if acts > warm_up:
         return
     period = f"every={every} (one epoch, if not given)"
     message = f"{period} in num_steps={num_steps}. Give every= of less than num_steps"
+    if not acts and periods.acts is not None and every < num_steps:
+        message = f"{period} has no multiple from step {periods.acts[0]} to {periods.acts[1]}, where the course has the acts"
+        message += ". Give a smaller every=, or more steps"
     if acts:
         message = (
             f"{period} calls it {acts}x in num_steps={num_steps}, and at the first warm_up={warm_up} calls it does nothing"

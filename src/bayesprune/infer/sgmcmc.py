@@ -131,7 +131,7 @@ def fit_sgmcmc(
     """
     laid = lay_out_chains(dict(locals()))
     warn_of_frozen(bnn, init if init is not None else init_params)
-    check_acts(laid.recipe.sparsifier, laid.periods.every, num_steps)
+    check_acts(laid.recipe.sparsifier, laid.periods)
     if chain_method == SEQUENTIAL:
         with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
             starts = chain_starts(laid.rng_key, bnn, laid.moving, laid.feed.example, init, init_params, laid.mask, num_chains)

@@ -166,7 +166,7 @@ def fit_svi(
     laid = lay_out(dict(locals()))
     warn_of_scale(laid.program, data)
     warn_of_frozen(laid.program, laid.start)
-    check_acts(laid.recipe.sparsifier, laid.periods.every, num_steps)
+    check_acts(laid.recipe.sparsifier, laid.periods)
     fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, laid.periods, laid.watch, checkpoint, progress, laid.returns)
     warn_at_end(fit, laid.recipe, data)
     return fit

@@ -267,7 +267,7 @@ def _field(name: str) -> str:
     return name.rpartition("_")[2]
 
 
-def stems(params: Mapping[str, Any], sites: Container[str]) -> dict[str, str]:
+def stems(params: Iterable[str], sites: Container[str]) -> dict[str, str]:
     """Parameter -> site, for those that describe the weights of one of ``sites``, each by an array of the site's shape.
 
     >>> stems({"w_auto_loc": 0.0, "w_auto_scale": 1.0, "w$state": {}, "v_auto_loc": 0.0}, {"w"})

@@ -16,7 +16,7 @@ from numpyro.infer.svi import SVIState
 from bayesprune.core.keys import is_key, key_numbers
 from bayesprune.core.send import send
 from bayesprune.core.types import PyTree
-from bayesprune.posteriors.params import UNIT
+from bayesprune.posteriors.params import UNIT, stems
 from bayesprune.train.alike import same_law
 from bayesprune.train.batches import after
 from bayesprune.train.kernel import Kernel, evaluated
@@ -89,8 +89,8 @@ class Origin(NamedTuple):
 
     def dead(self, name: str) -> Any:
         """Which entries of a parameter are of dead weights, to which no value means anything."""
-        dead = [~np.asarray(alive) for site, alive in self.mask.items() if name.startswith(f"{site}_")]
-        return dead[0] if dead else False
+        site = stems((name,), self.mask).get(name)
+        return False if site is None else ~np.asarray(self.mask[site])
 
     def check_names(self, names: set[str]) -> None:
         """Refuse parameters of other names than the program's."""
