@@ -82,9 +82,8 @@ ORIGIN = Origin(
 def test_the_dead_of_a_site_are_not_those_of_one_whose_name_goes_on() -> None:
     """Under the mask of "w" numbers that a user had set in "w_out" were taken for those of dead weights, and set back."""
     origin = Origin({}, {"w": np.array([True, False])}, None, whole=False)
-    assert np.array_equal(origin.dead("w_auto_scale"), [False, True]) and np.array_equal(
-        origin.dead("w_map_loc"), [False, True]
-    )
+    for name in ("w_auto_scale", "w_map_loc"):
+        np.testing.assert_array_equal(origin.dead(name), [False, True])
     assert origin.dead("w_out_auto_loc") is False and origin.dead("w_auto_factor") is False
 
 
