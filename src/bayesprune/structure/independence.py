@@ -109,14 +109,9 @@ def _step(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     made = _states_after(one, inputs, places)
     uniform = all(state.uniform for state in rows)
     # An array without rows in its shape that rows have gone into is of all of them.
-    return [
-        (state._replace(uniform=uniform) if isinstance(state, RowAxis) else state) if place is not None else _whole(state, name)
-        for state, place in zip(made, places, strict=True)
-    ]
-
-
-def _whole(state: State, name: str) -> State:
-    return state if isinstance(state, Mixed) else Mixed(name)
+    pairs = zip(made, places, strict=True)
+    made = [Mixed(name) if place is None and not isinstance(state, Mixed) else state for state, place in pairs]
+    return [state._replace(uniform=uniform) if isinstance(state, RowAxis) else state for state in made]
 
 
 def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
