@@ -149,17 +149,17 @@ def made_of(labels: Labels, operands: Sequence[Value]) -> Signals:
     )
 
 
-def compress(labels: Labels) -> Labels:
-    """The same labels with size 1 along every axis along which they do not change.
+def compress(array: np.ndarray) -> np.ndarray:
+    """The same labels, or numbers, with size 1 along every axis along which they do not change.
 
     >>> compress(np.array([[3, 4], [3, 4]])).tolist()
     [[3, 4]]
     """
-    for axis in range(labels.ndim):
-        first = labels.take([0], axis)
-        if labels.shape[axis] > 1 and (labels == first).all():
-            labels = first
-    return labels
+    for axis in range(array.ndim):
+        first = array.take([0], axis) if array.shape[axis] else array
+        if array.shape[axis] > 1 and (array == first).all():
+            array = first
+    return array
 
 
 def expand(labels: Labels, axis: int, size: int) -> Labels:
