@@ -50,7 +50,8 @@ class Operations:
     def write(self, op: Op) -> None:
         """One operation. Raises ``ValueError`` with its name where it has no form in C."""
         number, shape = op.outputs[0], self.program.shapes[op.outputs[0]]
-        if op.name in ("dot", "conv") and op.inputs[1] in self.known and self._linear(op, shape):
+        if op.name in ("dot", "conv") and op.inputs[1] in self.known and (made := self._linear(op, shape)) is not None:
+            self.values[number] = made
             return
         refs = [self.read(i) for i in op.inputs]
         at = op.attributes
@@ -196,21 +197,19 @@ class Operations:
         return out
 
     # ---- products with a known matrix
-    def _linear(self, op: Op, shape: Sequence[int]) -> bool:
-        """A product with a known matrix, or a convolution with a known kernel; False: the product is of another form."""
+    def _linear(self, op: Op, shape: Sequence[int]) -> Ref | None:
+        """A product with a known matrix, or a convolution with a known kernel; None: the product is of another form."""
         matrix, at = self.known[op.inputs[1]], op.attributes
         numbers, steps = self.coded.get(op.inputs[1], (matrix, None))
         if op.name == "dot":
-            ndim = len(self.program.shapes[op.inputs[0]])
-            if matrix.ndim != 2 or at["batch"][0] or at["contract"] != [[ndim - 1], [0]]:
-                return False
+            if not op.is_matrix_product(self.program.shapes):
+                return None
             a = self._forward(self.read(op.inputs[0]))
             out = self.source.buffer(shape)
             taps = np.arange(matrix.shape[0]) * a.strides[-1]
             base = lambda index: a.view(a.shape[:-1], a.strides[:-1]).at(index)  # noqa: E731
             write_rows(self.source, numbers.T, steps, taps, shape[:-1], base, lambda index, o: out.at([*index, o]), "")
-            self.values[op.outputs[0]] = out
-            return True
+            return out
         data, result, kernel = at["data"], at["result"], np.transpose(numbers, at["weights"])
         space = dict(zip(data[2:], at["sides"], strict=True))
         sides = [space.get(axis, [0, 0]) for axis in range(len(data))]
@@ -229,8 +228,7 @@ class Operations:
 
         base = lambda index: a.view(sizes, moved).at(index)  # noqa: E731
         write_rows(self.source, kernel.reshape(len(kernel), -1), steps, taps.reshape(-1), sizes, base, place, group)
-        self.values[op.outputs[0]] = out
-        return True
+        return out
 
     def _forward(self, a: Ref) -> Ref:
         """In memory, and in no order backwards, as tables of places need it."""

@@ -29,6 +29,13 @@ class Op(NamedTuple):
     outputs: tuple[int, ...]
     attributes: Mapping[str, Any]
 
+    def is_matrix_product(self, sizes: Mapping[int, Sequence[int]]) -> bool:
+        """Whether it is a "dot" of rows, or tokens, with one matrix: over the last axis of x and the first of W."""
+        if self.name != "dot":
+            return False
+        left, right = (len(sizes[number]) for number in self.inputs)
+        return right == 2 and self.attributes["contract"] == [[left - 1], [0]] and not self.attributes["batch"][0]
+
 
 @dataclass(frozen=True, eq=False)
 class OpProgram:
