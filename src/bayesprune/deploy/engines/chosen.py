@@ -51,7 +51,9 @@ class Engines:
                     sparse: ByBCSR = self._made("bcsr", lambda: ByBCSR(self.network))
                     return sparse
             kernels = choice.kernels(rows)
-        engine = self._made(("mean", repr(kernels)), lambda: self._engine(kernels))
+        network = self.network
+        make = lambda: Engine(network.program, network.head, network.law.mean(), kernels)  # noqa: E731
+        engine = self._made(("mean", repr(kernels)), make)
         if name == "kernels" or choice is not None or self._suits("mean", engine, engine.segments.values(), rows >= MANY):
             return engine
         return None
@@ -74,9 +76,6 @@ class Engines:
     def _one_after_another(self) -> bool:
         """Whether one layer follows upon another: seen at once, while the matrices of a large network take long to make."""
         return not self.network.head.opaque and chained(self.network.program)
-
-    def _engine(self, kernels: Mapping[int, str] | str) -> Engine:
-        return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
 
     def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment], sparse: bool) -> bool:
         def judged() -> bool:
