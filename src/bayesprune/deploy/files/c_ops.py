@@ -170,7 +170,7 @@ class Operations:
 
     def _copied(self, a: Ref) -> Ref:
         out = self.source.buffer(a.shape)
-        self.source.loops(a.shape, lambda index: [f"{out.at(index)} = {a.at(index)};"])
+        self.source.copy(a, out)
         return out
 
     def _reshaped(self, a: Ref, shape: Sequence[int]) -> Ref:
@@ -182,8 +182,7 @@ class Operations:
     def _concatenated(self, refs: Sequence[Ref], shape: Sequence[int], axis: int) -> Ref:
         out, begin = self.source.buffer(shape), 0
         for ref in refs:
-            part = out.view(ref.shape, out.strides, begin * out.strides[axis])
-            self.source.loops(ref.shape, lambda index, ref=ref, part=part: [f"{part.at(index)} = {ref.at(index)};"])  # type: ignore[misc]
+            self.source.copy(ref, out.view(ref.shape, out.strides, begin * out.strides[axis]))
             begin += ref.shape[axis]
         return out
 
@@ -193,7 +192,7 @@ class Operations:
         out = self.source.buffer([low + n + high for n, (low, high) in zip(a.shape, sides, strict=True)])
         inner = out.view(a.shape, out.strides, sum(low * by for (low, _), by in zip(sides, out.strides, strict=True)))
         self.source.loops(out.shape, lambda index: [f"{out.at(index)} = {filler};"])
-        self.source.loops(a.shape, lambda index: [f"{inner.at(index)} = {a.at(index)};"])
+        self.source.copy(a, inner)
         return out
 
     # ---- products with a known matrix

@@ -148,8 +148,7 @@ def _text(compact: Weighted, network: CNetwork, name: str) -> str:
         writer.write(op)
     source.step = len(program.ops)
     made = writer.read(program.output)
-    out = Ref("y", made.shape, strides_of(made.shape))
-    source.loops(made.shape, lambda index: [f"{out.at(index)} = {made.at(index)};"])
+    source.copy(made, Ref("y", made.shape, strides_of(made.shape)))
     places, size = source.placed()
     memory = [f"float *const {buffer} = work + {at};" for buffer, at in places.items()]
     upper, count = name.upper(), math.prod(made.shape)
