@@ -285,16 +285,21 @@ def lookup(table, index, fill):
 
 def convolve(a, kernel, data, weights, result, strides, sides, dilation, groups):
     """A convolution; ``data``, ``weights``, ``result``: their axes of rows (outputs), channels (inputs), then of space."""
-    a, kernel = a.transpose(data), kernel.transpose(weights)
-    space = tuple(range(2, a.ndim))
+    a, kernel, space = a.transpose(data), kernel.transpose(weights), tuple(range(2, a.ndim))
     a = np.pad(a, [(0, 0), (0, 0), *sides]) if np.any(sides) else a
-    windows = sliding_window_view(a, [(n - 1) * d + 1 for n, d in zip(kernel.shape[2:], dilation, strict=True)], space)
-    steps, within = [slice(None, None, s) for s in strides], [slice(None, None, d) for d in dilation]
-    windows = windows[(slice(None), slice(None), *steps, *within)]
-    last = tuple(range(windows.ndim - len(space), windows.ndim))
+    windows = windows_of(a, space, kernel.shape[2:], strides, dilation)
     parts = zip(np.split(windows, groups, 1), np.split(kernel, groups, 0), strict=True)
-    made = [np.tensordot(w, k, axes=((*last, 1), (*space, 1))) for w, k in parts]  # in this order patches are copied quicker
+    order = (*range(-len(space), 0), 1), (*space, 1)  # in this order patches are copied quicker
+    made = [np.tensordot(w, k, axes=order) for w, k in parts]
     return np.moveaxis(np.concatenate(made, -1), -1, 1).transpose(np.argsort(result))
+
+
+def windows_of(a, axes, taps, strides, dilation):
+    """What lies under a kernel of so many taps along ``axes``, at each place: the axes of the taps come last."""
+    windows = sliding_window_view(a, [(n - 1) * d + 1 for n, d in zip(taps, dilation, strict=True)], axes)
+    along = dict(zip(axes, strides, strict=True))
+    steps = [along.get(axis, 1) for axis in range(a.ndim)]
+    return windows[tuple(slice(None, None, by) for by in (*steps, *dilation))]
 
 
 def pool(a, fold, empty, window, strides, sides):
