@@ -7,6 +7,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxprs_in_params
 
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called, computed, followed, somewhere
+from bayesprune.structure.numbered import counts
 from bayesprune.structure.ops import movement, record_of
 from bayesprune.structure.primitive import integers
 from bayesprune.structure.values import expand
@@ -238,11 +239,6 @@ def _one_hot(inputs: Sequence[Any], found: _Found) -> None:
     if not _is_known(counted) or not isinstance(places, _Places) or counted.ndim != places.labels.ndim:
         return
     for axis, length in enumerate(counted.shape):
-        shape = [length if number == axis else 1 for number in range(counted.ndim)]
         stays = [np.array_equal(array, np.broadcast_to(array.take([0], axis), array.shape)) for array in places]
-        if (
-            length > 1
-            and all(stays)
-            and np.array_equal(counted, np.broadcast_to(np.arange(length).reshape(shape), counted.shape))
-        ):
+        if length > 1 and all(stays) and counts(counted, axis):
             found.limit(_Places(*(array.take([0], axis) for array in places)), length, "a one-hot row")
