@@ -240,17 +240,14 @@ def run(plan, values, rows):
     return values
 
 
-def step(name, attributes, rows, *arrays):
-    """One operation."""
-    if name in UNARY:
-        return UNARY[name](*arrays)
-    if name in BINARY:
-        return BINARY[name](*arrays)
-    if name not in REST:
+def step(name, attributes, rows, *arrays, functions=None):
+    """One operation; ``functions``: by name, those of another library."""
+    functions = FUNCTIONS if functions is None else functions
+    if name not in functions:
         raise ValueError(f"unknown operation {name!r}: this file was written by a later version.")
     if "sizes" in attributes:
         attributes = {**attributes, "sizes": [-n * rows if n < 0 else n for n in attributes["sizes"]]}
-    return REST[name](*arrays, **attributes)
+    return functions[name](*arrays, **attributes)
 
 
 def dot(a, b, contract, batch):
@@ -336,7 +333,8 @@ REST: dict = {
     **{name: lambda a, axes, fold=fold: fold(a, axis=tuple(axes)) for name, fold in REDUCE.items()},
     **{name: lambda a, *, name=name, **how: pool(a, WINDOW[name], EMPTY[name], **how) for name in WINDOW},
 }  # fmt: skip
-NAMES = frozenset([*UNARY, *BINARY, *REST])
+FUNCTIONS: dict = {**UNARY, **BINARY, **REST}
+NAMES = frozenset(FUNCTIONS)
 TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
 
 
