@@ -176,12 +176,11 @@ def _spread(name: str, params: Mapping[str, Any], place: int) -> State:
 
 def _joined(states: Sequence[State], name: str) -> State:
     """Rows that meet entry by entry must be in one place."""
-    found = {state[:3] for state in states if isinstance(state, RowAxis) and not state.uniform}
-    axes = {state.axis for state in states if isinstance(state, RowAxis)}
-    if len(found) > 1 or len(axes) > 1:
+    rows = [state for state in states if isinstance(state, RowAxis)]
+    own = [state for state in rows if not state.uniform]
+    if len({state[:3] for state in own}) > 1 or len({state.axis for state in rows}) > 1:
         return Mixed(name)
-    own = next((state for state in states if isinstance(state, RowAxis) and not state.uniform), None)
-    return own or next((state for state in states if isinstance(state, RowAxis)), None)
+    return next(iter([*own, *rows]), None)
 
 
 def _states_after(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
