@@ -240,17 +240,14 @@ def run(plan, values, rows):
     return values
 
 
-def step(name, attributes, rows, *arrays):
-    """One operation."""
-    if name in UNARY:
-        return UNARY[name](*arrays)
-    if name in BINARY:
-        return BINARY[name](*arrays)
-    if name not in REST:
+def step(name, attributes, rows, *arrays, functions=None):
+    """One operation; ``functions``: by name, those of another library."""
+    functions = FUNCTIONS if functions is None else functions
+    if name not in functions:
         raise ValueError(f"unknown operation {name!r}: this file was written by a later version.")
     if "sizes" in attributes:
         attributes = {**attributes, "sizes": [-n * rows if n < 0 else n for n in attributes["sizes"]]}
-    return REST[name](*arrays, **attributes)
+    return functions[name](*arrays, **attributes)
 
 
 def dot(a, b, contract, batch):
@@ -285,16 +282,21 @@ def lookup(table, index, fill):
 
 def convolve(a, kernel, data, weights, result, strides, sides, dilation, groups):
     """A convolution; ``data``, ``weights``, ``result``: their axes of rows (outputs), channels (inputs), then of space."""
-    a, kernel = a.transpose(data), kernel.transpose(weights)
-    space = tuple(range(2, a.ndim))
+    a, kernel, space = a.transpose(data), kernel.transpose(weights), tuple(range(2, a.ndim))
     a = np.pad(a, [(0, 0), (0, 0), *sides]) if np.any(sides) else a
-    windows = sliding_window_view(a, [(n - 1) * d + 1 for n, d in zip(kernel.shape[2:], dilation, strict=True)], space)
-    steps, within = [slice(None, None, s) for s in strides], [slice(None, None, d) for d in dilation]
-    windows = windows[(slice(None), slice(None), *steps, *within)]
-    last = tuple(range(windows.ndim - len(space), windows.ndim))
+    windows = windows_of(a, space, kernel.shape[2:], strides, dilation)
     parts = zip(np.split(windows, groups, 1), np.split(kernel, groups, 0), strict=True)
-    made = [np.tensordot(w, k, axes=((*last, 1), (*space, 1))) for w, k in parts]  # in this order patches are copied quicker
+    order = (*range(-len(space), 0), 1), (*space, 1)  # in this order patches are copied quicker
+    made = [np.tensordot(w, k, axes=order) for w, k in parts]
     return np.moveaxis(np.concatenate(made, -1), -1, 1).transpose(np.argsort(result))
+
+
+def windows_of(a, axes, taps, strides, dilation):
+    """What lies under a kernel of so many taps along ``axes``, at each place: the axes of the taps come last."""
+    windows = sliding_window_view(a, [(n - 1) * d + 1 for n, d in zip(taps, dilation, strict=True)], axes)
+    along = dict(zip(axes, strides, strict=True))
+    steps = [along.get(axis, 1) for axis in range(a.ndim)]
+    return windows[tuple(slice(None, None, by) for by in (*steps, *dilation))]
 
 
 def pool(a, fold, empty, window, strides, sides):
@@ -331,7 +333,8 @@ REST: dict = {
     **{name: lambda a, axes, fold=fold: fold(a, axis=tuple(axes)) for name, fold in REDUCE.items()},
     **{name: lambda a, *, name=name, **how: pool(a, WINDOW[name], EMPTY[name], **how) for name in WINDOW},
 }  # fmt: skip
-NAMES = frozenset([*UNARY, *BINARY, *REST])
+FUNCTIONS: dict = {**UNARY, **BINARY, **REST}
+NAMES = frozenset(FUNCTIONS)
 TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
 
 

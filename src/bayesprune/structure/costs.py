@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from bayesprune.structure.graph import Graph, Product
 from bayesprune.structure.ops import PRIMITIVES
 from bayesprune.structure.reach import Alive, carried
 from bayesprune.structure.units import Units
-from bayesprune.structure.values import NOTHING, Signals, Value, Weights
+from bayesprune.structure.values import NOTHING, Signals, Value, Weights, bits_of
 
 
 def multiply_adds(graph: Graph, mask: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
@@ -54,7 +53,7 @@ class _Counter:
 
     def count(self, product: Product) -> tuple[str, int, int]:
         made = [value if value.of_weights else None for value in product.factors]
-        bits = functools.reduce(operator.or_, (value.upstream for value in made if value is not None), 0)
+        bits = bits_of(value.upstream for value in made if value is not None)
         sites = (site for number, site in enumerate(self.graph.sites) if bits >> number & 1)
         uses = uses_of(product)
         executed = int(uses.sum()) * math.prod(n for n, m in zip(product.shapes[1], uses.shape, strict=True) if m == 1)

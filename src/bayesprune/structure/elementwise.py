@@ -11,7 +11,7 @@ from bayesprune.structure import norms
 from bayesprune.structure.graph import Terms
 from bayesprune.structure.primitive import Params, Primitive, Products
 from bayesprune.structure.recorder import LARGEST, Recorder
-from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Value, Weights, expand
+from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Value, Weights, bits_of, expand, made_of
 
 
 def read_elementwise(recorder: Recorder, op: Primitive, params: Params, operands: list[Value]) -> Value:
@@ -25,9 +25,8 @@ def read_elementwise(recorder: Recorder, op: Primitive, params: Params, operands
     if moving and all(isinstance(value, Weights) for value in moving):
         result: Value = _of_weights(recorder, products, operands, name)
     else:
-        result = _of_signals(recorder, products, operands, name)
-        literal = numbers[0] if op.same else None
-        result = replace(result, literal=literal)
+        result = _of_signals(recorder, products, operands)
+        result = replace(result, literal=numbers[0] if op.same else None)
     result, found = norms.after(op, params, operands, result)
     recorder.norms |= found
     return result
@@ -61,28 +60,12 @@ def _zeros(name: str, product: tuple[int, ...], operands: list[Value]) -> Any:
     return functools.reduce(np.logical_or, (array == 0 for i, array in known if i in product), np.False_)
 
 
-def _of_signals(recorder: Recorder, products: Products, operands: list[Value], name: str) -> Signals:
-    signals = [value for value in operands if isinstance(value, Signals)]
-    weights = [value for value in operands if isinstance(value, Weights)]
-    heads = 0
-    for value in signals:
-        heads |= value.heads
-    for view in weights:
-        recorder.use(view, heads)
-    labels = _result(recorder, products, operands)
-    return Signals(
-        labels,
-        of_rows=any(value.of_rows for value in signals),
-        upstream=_bits(operands),
-        heads=heads,
-    )
-
-
-def _bits(operands: list[Value]) -> int:
-    bits = 0
+def _of_signals(recorder: Recorder, products: Products, operands: list[Value]) -> Signals:
+    heads = bits_of(value.heads for value in operands if isinstance(value, Signals))
     for value in operands:
-        bits |= value.upstream
-    return bits
+        if isinstance(value, Weights):
+            recorder.use(value, heads)
+    return made_of(_result(recorder, products, operands), operands)
 
 
 def _of_rank(value: Value, rank: int) -> Value:

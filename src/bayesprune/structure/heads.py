@@ -39,9 +39,10 @@ def heads(graph: Graph, classes: Int[np.ndarray, " signals"]) -> Heads:
     values, pairs = (np.concatenate(found, axis=1) for found in (tables.mixed, [*tables.met, *tables.mixed]))
     mixes = np.isin(table, table[values[0]])
     pairs = pairs[:, mixes[pairs[0]]]
-    component, of_pairs = _joined(table[pairs[0]], classes[pairs[1]], tables.count, graph.num_signals)
+    members = classes[pairs[1]]
+    component = joined(table[pairs[0]], tables.count + members, tables.count + graph.num_signals)
     of_class = np.full(graph.num_signals, NO_HEAD)
-    of_class[classes[pairs[1]]] = of_pairs
+    of_class[members] = component[tables.count + members]
     return Heads(of_class, np.where(mixes, component[table], NO_HEAD))
 
 
@@ -94,9 +95,3 @@ class _Tables:
         """A number for every table, the same for those that are added, at once or by others."""
         one, other = np.concatenate([np.zeros((2, 0), int), *self.sums], axis=1)
         return joined(one, other, self.count)
-
-
-def _joined(tables: Labels, classes: Labels, count: int, num_classes: int) -> tuple[Labels, Labels]:
-    """A number for every table, and for each pair: what is paired, and what these are paired with, have the same one."""
-    component = joined(tables, count + classes, count + num_classes)
-    return component[:count], component[count + classes]

@@ -109,14 +109,9 @@ def _step(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     made = _states_after(one, inputs, places)
     uniform = all(state.uniform for state in rows)
     # An array without rows in its shape that rows have gone into is of all of them.
-    return [
-        (state._replace(uniform=uniform) if isinstance(state, RowAxis) else state) if place is not None else _whole(state, name)
-        for state, place in zip(made, places, strict=True)
-    ]
-
-
-def _whole(state: State, name: str) -> State:
-    return state if isinstance(state, Mixed) else Mixed(name)
+    pairs = zip(made, places, strict=True)
+    made = [Mixed(name) if place is None and not isinstance(state, Mixed) else state for state, place in pairs]
+    return [state._replace(uniform=uniform) if isinstance(state, RowAxis) else state for state in made]
 
 
 def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
@@ -181,12 +176,11 @@ def _spread(name: str, params: Mapping[str, Any], place: int) -> State:
 
 def _joined(states: Sequence[State], name: str) -> State:
     """Rows that meet entry by entry must be in one place."""
-    found = {state[:3] for state in states if isinstance(state, RowAxis) and not state.uniform}
-    axes = {state.axis for state in states if isinstance(state, RowAxis)}
-    if len(found) > 1 or len(axes) > 1:
+    rows = [state for state in states if isinstance(state, RowAxis)]
+    own = [state for state in rows if not state.uniform]
+    if len({state[:3] for state in own}) > 1 or len({state.axis for state in rows}) > 1:
         return Mixed(name)
-    own = next((state for state in states if isinstance(state, RowAxis) and not state.uniform), None)
-    return own or next((state for state in states if isinstance(state, RowAxis)), None)
+    return next(iter([*own, *rows]), None)
 
 
 def _states_after(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Primitive, jaxpr_as_fun, jaxprs_in_params
 
 CALLS = ("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "custom_jvp_call", "custom_vjp_call")
 MOST_EQUATIONS = 4000  # of a loop that is written out; a longer one takes seconds to read
@@ -66,6 +66,37 @@ def program_for(equation: Equation, function: Callable[..., Any]) -> Any:
     return jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype) for atom in equation.invars))
 
 
+def followed(
+    program: JaxprLike, inputs: Sequence[T], step: Callable[[Any, list[T]], Sequence[T]], known: Callable[[Any], T]
+) -> list[T]:
+    """The results of a program whose arrays are not numbers but what is known of them, of whatever kind that is.
+
+    ``step``: (equation, operands) -> its results; ``known``: of a constant.
+    """
+    jaxpr, constants = getattr(program, "jaxpr", program), getattr(program, "consts", ())
+    values: dict[Any, T] = dict(zip(jaxpr.constvars, map(known, constants), strict=True))
+    values.update(zip(jaxpr.invars, inputs, strict=True))
+
+    def read(atom: Any) -> T:
+        return known(atom.val) if isinstance(atom, Literal) else values[atom]
+
+    for equation in jaxpr.eqns:
+        values.update(zip(equation.outvars, step(equation, list(map(read, equation.invars))), strict=True))
+    return list(map(read, jaxpr.outvars))
+
+
+def somewhere(program: JaxprLike, holds: Callable[[Any], bool]) -> bool:
+    """Whether something holds of an equation of a program, however deep."""
+    return any(holds(e) or any(somewhere(inner, holds) for inner in jaxprs_in_params(e.params)) for e in program.eqns)
+
+
+def computed(equation: Equation, values: Sequence[Any]) -> list[Any]:
+    """The results of an equation for numbers, now, though the network may be read within another trace."""
+    with jax.ensure_compile_time_eval():
+        made = equation.primitive.bind(*values, **equation.params)
+    return list(made) if equation.primitive.multiple_results else [made]
+
+
 def as_often(one: Equation, other: Equation) -> bool:
     """Of the same equation for two numbers of rows: whether it is no loop over the rows."""
     return bool(one.primitive.name != "scan" or one.params["length"] == other.params["length"])
@@ -106,8 +137,7 @@ def again(jaxpr: Jaxpr, equation: Equation, values: Sequence[Any]) -> list[Any]:
 
 def length(jaxpr: JaxprLike) -> int:
     """The number of equations of a program, those of inner programs and of short loops counted."""
-    inner = getattr(jaxpr, "jaxpr", jaxpr)
-    return sum(_length(equation) for equation in inner.eqns)
+    return sum(_length(equation) for equation in jaxpr.eqns)
 
 
 def _length(equation: Equation) -> int:

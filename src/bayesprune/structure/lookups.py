@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, jaxprs_in_params
 
-from bayesprune.structure.jaxprs import Equation, JaxprLike, called
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called, computed, followed, somewhere
+from bayesprune.structure.numbered import counts
 from bayesprune.structure.ops import movement, record_of
 from bayesprune.structure.primitive import integers
 from bayesprune.structure.values import expand
@@ -49,14 +49,14 @@ def bounds(jaxpr: ClosedJaxpr, sites: Sequence[str], shapes: Sequence[tuple[int,
 
     ``jaxpr``: of a function of (weights by ``sites``, state, rows), of one row; ``shapes``: of one row of each array.
 
-    >>> import jax.numpy as jnp
+    >>> import jax, jax.numpy as jnp
     >>> net = lambda table, x: table[x[:, 1]]
     >>> traced = jax.make_jaxpr(net)(jnp.ones((5, 2)), jnp.ones((1, 2), int))
     >>> (one,) = bounds(traced, ["table"], [(2,)])
     >>> one.low, one.high, one.tables
     (array([-inf,   0.]), array([inf,  4.]), array(['', 'table'], dtype=object))
     """
-    if not _looks_up(jaxpr):
+    if not somewhere(jaxpr, lambda equation: equation.primitive.name.startswith(_LOOKS)):
         return (None,) * len(shapes)
     sizes = [int(np.prod(shape)) for shape in shapes]
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -91,15 +91,7 @@ class _Found:
 
 
 def _walk(program: JaxprLike, inputs: Sequence[Any], found: _Found) -> list[Any]:
-    jaxpr = getattr(program, "jaxpr", program)
-    consts = getattr(program, "consts", ())
-    values: dict[Any, Any] = dict(zip(jaxpr.invars, inputs, strict=True))
-    values |= {variable: _whole(const) for variable, const in zip(jaxpr.constvars, consts, strict=False)}
-    known = lambda atom: _whole(atom.val) if isinstance(atom, Literal) else values.get(atom)  # noqa: E731
-    for equation in jaxpr.eqns:
-        made = _step(equation, list(map(known, equation.invars)), found)
-        values.update({v: one for v, one in zip(equation.outvars, made, strict=True) if one is not None})
-    return list(map(known, jaxpr.outvars))
+    return followed(program, inputs, lambda equation, operands: _step(equation, operands, found), _whole)
 
 
 def _whole(value: Any) -> np.ndarray | None:
@@ -207,26 +199,15 @@ def _computed(equation: Equation, inputs: list[Any]) -> list[Any] | None:
         return None
     if equation.effects or any(jaxprs_in_params(equation.params)):
         return None
-    with jax.ensure_compile_time_eval():  # the network may be read within another trace
-        made = equation.primitive.bind(*inputs, **equation.params)
-    return list(map(np.asarray, made if equation.primitive.multiple_results else [made]))
+    return list(map(np.asarray, computed(equation, inputs)))
 
 
 def _chosen(equation: Equation, places: _Places, indices: Sequence[np.ndarray]) -> _Places | None:
     """Entries at places that are known: the operation itself, done to labels."""
     if places.labels.size > MOST:
         return None
-    with jax.ensure_compile_time_eval():
-        labels, plus = (
-            np.asarray(equation.primitive.bind(np.asarray(array, np.int32), *indices, **equation.params)) for array in places
-        )
+    labels, plus = (np.asarray(*computed(equation, [np.asarray(array, np.int32), *indices])) for array in places)
     return _Places(np.maximum(labels, NONE).astype(np.int64), plus.astype(np.int64))
-
-
-def _looks_up(program: JaxprLike) -> bool:
-    """Whether there is any operation that could look up, however deep."""
-    equations = getattr(program, "jaxpr", program).eqns
-    return any(e.primitive.name.startswith(_LOOKS) or any(map(_looks_up, jaxprs_in_params(e.params))) for e in equations)
 
 
 def _as_places(value: object, shape: tuple[int, ...]) -> _Places:
@@ -258,11 +239,6 @@ def _one_hot(inputs: Sequence[Any], found: _Found) -> None:
     if not _is_known(counted) or not isinstance(places, _Places) or counted.ndim != places.labels.ndim:
         return
     for axis, length in enumerate(counted.shape):
-        shape = [length if number == axis else 1 for number in range(counted.ndim)]
         stays = [np.array_equal(array, np.broadcast_to(array.take([0], axis), array.shape)) for array in places]
-        if (
-            length > 1
-            and all(stays)
-            and np.array_equal(counted, np.broadcast_to(np.arange(length).reshape(shape), counted.shape))
-        ):
+        if length > 1 and all(stays) and counts(counted, axis):
             found.limit(_Places(*(array.take([0], axis) for array in places)), length, "a one-hot row")

@@ -34,8 +34,8 @@ class Primitive:
     ``terms``: (params, numbers) -> of an operation entry by entry, the products of operands of which it is a sum as far as
     zeros go: what must be nonzero so that the result may be. An empty product is a constant that is always there.
     ``read``: (walk, equation, operands) -> results, as units, connected weights and groups see them; None: not followed.
-    ``move``, ``sources``: (params, shape, shape of the result) -> of one that moves the entries of one array and does nothing
-    else, what becomes of labels; for each axis of the result, the axes of the array that run along it.
+    ``move``: (params, shape, shape of the result) -> of one that moves the entries of one array and does nothing else, what
+    becomes of labels.
     ``axis``: (params, shape, shape of the result, operand, axis) -> the axis of the results whose index n is made from index n
     of the operand's axis and from no other; None: there is none.
     ``linear``: in all operands together ("sum"), in each alone ("product"), in all if it gives real numbers ("cast"), or not;
@@ -55,7 +55,6 @@ class Primitive:
     terms: Callable[[Params, Numbers], Products] | None = None
     read: Callable[[Walk, Any, list[Value]], list[Value] | None] | None = None
     move: Callable[[Params, Shape, Shape], Callable[[Labels], Labels] | None] | None = None
-    sources: Callable[[Params, Shape, Shape], list[tuple[int, ...]]] | None = None
     axis: Callable[[Params, Shape, Shape, int, int], int | None] | None = None
     linear: Literal["", "sum", "product", "cast"] = ""
     but: Sequence[int] = ()

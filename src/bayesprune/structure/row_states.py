@@ -1,6 +1,6 @@
 """Where the rows are in an array, or what has become of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,8 +8,8 @@ import numpy as np
 from jax.extend.core import Literal
 from jax.typing import ArrayLike
 
-from bayesprune.structure.jaxprs import Atom, Equation
-from bayesprune.structure.numbered import TOLD_APART, Never, Own, after, counts, own_row
+from bayesprune.structure.jaxprs import Atom, Equation, computed
+from bayesprune.structure.numbered import TOLD_APART, Never, Own, after, counts, own_row, wide
 
 
 class RowAxis(NamedTuple):
@@ -44,7 +44,7 @@ def constant(one: ArrayLike, other: ArrayLike) -> State:
         return None if same else Mixed("the number of rows, which is counted with")
     first = a.take([0], axis)
     alike = all(bool((array == first).all()) for array in (a, b))
-    if all(counts(array, axis) for array in (a, b)):
+    if wide(a.dtype) and all(counts(array, axis) for array in (a, b)):
         return Own(axis)
     if alike and a.dtype == bool and not a.any():
         return Never(axis)
@@ -71,22 +71,10 @@ def numbered(one: Equation, inputs: Sequence[State]) -> State:
 
 
 # Of numbers that are the same however many rows there are, any function is.
-_OF_ALIKE: dict[str, Callable[..., Any]] = {
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-    "and": np.bitwise_and, "or": np.bitwise_or, "not": np.invert, "max": np.maximum, "min": np.minimum,
-    "abs": np.abs, "sign": np.sign, "rem": np.fmod,
-    "clamp": lambda least, value, most: np.minimum(np.maximum(value, least), most),
-}  # fmt: skip
+_OF_ALIKE = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "max", "min", "abs", "sign", "rem", "clamp")
 # Of others only what is a straight line in their number: where two of its points agree, all do. A comparison is none:
 # what holds of two rows and of three need not hold of one, or of thousands.
-_STRAIGHT: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "neg": np.negative,
-    "mul": np.multiply,
-    "convert_element_type": np.asarray,
-    "select_n": lambda which, *cases: cases[int(which)],
-}
+_STRAIGHT = ("add", "sub", "neg", "mul", "convert_element_type", "select_n")
 Pair = tuple[Any, Any]
 
 
@@ -98,11 +86,12 @@ def folded(one: Equation, other: Equation, known: dict[Any, Pair]) -> Pair | Non
     """
     name, given = one.primitive.name, [_read(*pair, known) for pair in zip(one.invars, other.invars, strict=True)]
     numbers = [pair for pair in given if pair is not None]
-    fold = (_OF_ALIKE | _STRAIGHT).get(name)
-    if fold is None or len(numbers) < len(given) or not (all(map(_alike, numbers)) or _is_straight(name, numbers)):
+    if name not in (*_OF_ALIKE, *_STRAIGHT) or len(numbers) < len(given):
         return None
-    dtype = one.outvars[0].aval.dtype
-    first, second = (np.asarray(fold(*values), dtype) for values in zip(*numbers, strict=True))
+    if not (all(map(_alike, numbers)) or _is_straight(name, numbers)):
+        return None
+    dtypes = [atom.aval.dtype for atom in one.invars]
+    first, second = (np.asarray(*computed(one, list(map(np.asarray, values, dtypes)))) for values in zip(*numbers, strict=True))
     known[one.outvars[0]] = (first, second)
     return first, second
 

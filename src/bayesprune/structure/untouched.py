@@ -1,11 +1,11 @@
 """Which arrays of rows meet the weights as they are, with their own scale: nothing but moves and casts lies between."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr
 
-from bayesprune.structure.jaxprs import Equation, JaxprLike, called, scan_parts
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called, followed, scan_parts
 from bayesprune.structure.ops import record_of
 
 
@@ -39,12 +39,7 @@ def untouched(jaxpr: ClosedJaxpr, num_weights: int) -> tuple[bool, ...]:
 
 
 def _walk(program: JaxprLike, inputs: Sequence[_Known], met: set[int]) -> list[_Known]:
-    jaxpr = getattr(program, "jaxpr", program)
-    values: dict[Any, _Known] = dict(zip(jaxpr.invars, inputs, strict=True))
-    known = lambda atom: _Known() if isinstance(atom, Literal) else values.get(atom, _Known())  # noqa: E731
-    for equation in jaxpr.eqns:
-        values.update(zip(equation.outvars, _step(equation, list(map(known, equation.invars)), met), strict=True))
-    return list(map(known, jaxpr.outvars))
+    return followed(program, inputs, lambda equation, operands: _step(equation, operands, met), lambda _: _Known())
 
 
 def _step(equation: Equation, inputs: list[_Known], met: set[int]) -> list[_Known]:

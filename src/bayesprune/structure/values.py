@@ -4,7 +4,10 @@ An array of labels has the rank of the array that it describes, and size 1 along
 So an image of 32 x 32 pixels and 64 channels is described by 64 labels, and most steps cost next to nothing.
 """
 
+import functools
 import math
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -130,17 +133,33 @@ class Weights:
 Value = Signals | Weights
 
 
-def compress(labels: Labels) -> Labels:
-    """The same labels with size 1 along every axis along which they do not change.
+def bits_of(sets: Iterable[int]) -> int:
+    """The bits that are in any of some sets."""
+    return functools.reduce(operator.or_, sets, 0)
+
+
+def made_of(labels: Labels, operands: Sequence[Value]) -> Signals:
+    """An array with these labels into which all of ``operands`` enter."""
+    signals = [value for value in operands if isinstance(value, Signals)]
+    return Signals(
+        labels,
+        of_rows=any(value.of_rows for value in signals),
+        upstream=bits_of(value.upstream for value in operands),
+        heads=bits_of(value.heads for value in signals),
+    )
+
+
+def compress(array: np.ndarray) -> np.ndarray:
+    """The same labels, or numbers, with size 1 along every axis along which they do not change.
 
     >>> compress(np.array([[3, 4], [3, 4]])).tolist()
     [[3, 4]]
     """
-    for axis in range(labels.ndim):
-        first = labels.take([0], axis)
-        if labels.shape[axis] > 1 and (labels == first).all():
-            labels = first
-    return labels
+    for axis in range(array.ndim):
+        first = array.take([0], axis) if array.shape[axis] else array
+        if array.shape[axis] > 1 and (array == first).all():
+            array = first
+    return array
 
 
 def expand(labels: Labels, axis: int, size: int) -> Labels:

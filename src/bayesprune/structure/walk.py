@@ -1,25 +1,22 @@
 """Reading a network: one walk through its jaxpr, in which every array is known by its signals or its weights alone."""
 
-import functools
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, jaxprs_in_params
 from jax.typing import ArrayLike
 
 from bayesprune.structure.graph import Graph, Role, Terms
-from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, called
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called, computed, followed, somewhere
 from bayesprune.structure.ops import record_of, written_out
 from bayesprune.structure.ops.control import too_large
 from bayesprune.structure.primitive import numbers_of
 from bayesprune.structure.recorder import LARGEST, Recorder
 from bayesprune.structure.units import with_places
-from bayesprune.structure.values import CONSTANT, NOTHING, Signals, Value, Weights
+from bayesprune.structure.values import CONSTANT, NOTHING, Signals, Value, Weights, bits_of, made_of
 
 COUNTED = frozenset(["iota", "platform_index"])  # operations without operands whose results are plain numbers
 
@@ -43,7 +40,7 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: i
     results = _Walk(recorder).closed(jaxpr, [*weights, *state, *rows])
     outputs = [recorder.as_signals(one, "given out") if isinstance(one, Weights) else one for one in results]
     graph = Graph(
-        roles=roles(recorder, functools.reduce(operator.or_, (output.heads for output in outputs))),
+        roles=roles(recorder, bits_of(output.heads for output in outputs)),
         terms=tuple(recorder.terms),
         outputs=np.unique(np.concatenate([output.labels.ravel() for output in outputs])),
         ties=np.concatenate([np.zeros((0, 2), np.int64), *recorder.ties]),
@@ -68,33 +65,22 @@ class _Walk:
         self.recorder = recorder
 
     def closed(self, inner: JaxprLike, inputs: Sequence[Value]) -> list[Value]:
-        if isinstance(inner, ClosedJaxpr):
-            return self.program(inner.jaxpr, [_known(const) for const in inner.consts], inputs)
-        return self.program(inner, [], inputs)
+        return followed(inner, inputs, self.step, _known)
 
-    def program(self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
-        values: dict[Any, Value] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True))
-
-        def value(atom: Atom) -> Value:
-            return _known(atom.val) if isinstance(atom, Literal) else values[atom]
-
-        for equation in jaxpr.eqns:
-            outputs = self.step(equation, [value(atom) for atom in equation.invars])
-            if record_of(equation).reorders(equation):
-                outputs = [self._moved(one) for one in outputs]
-            values.update(zip(equation.outvars, outputs, strict=True))
-        return [value(atom) for atom in jaxpr.outvars]
+    def step(self, equation: Equation, inputs: list[Value]) -> list[Value]:
+        made = self._made(equation, inputs)
+        return [self._moved(one) for one in made] if record_of(equation).reorders(equation) else made
 
     def _moved(self, value: Value) -> Value:
         return value if isinstance(value, Weights) else replace(value, heads=self.recorder.before.moved(value.heads))
 
-    def step(self, equation: Equation, inputs: list[Value]) -> list[Value]:
+    def _made(self, equation: Equation, inputs: list[Value]) -> list[Value]:
         name, params, record = equation.primitive.name, equation.params, record_of(equation)
         if not (name == "scan" and too_large(params, inputs)) and (program := called(equation)) is not None:
             return self.closed(program, inputs)
         if (found := _computed(equation, inputs)) is not None:
             return found
-        if name != "scan" and not _settled(name, inputs) and any(map(_has_products, jaxprs_in_params(params))):
+        if not _settled(name, inputs) and any(somewhere(inner, _is_product) for inner in jaxprs_in_params(params)):
             self.recorder.unsettled = name
         if record.read is not None and (made := record.read(self, equation, inputs)) is not None:
             return made
@@ -104,13 +90,12 @@ class _Walk:
 
 
 def _settled(name: str, inputs: Sequence[Value]) -> bool:
-    """Whether it is known which branch is taken."""
-    return name == "cond" and isinstance(inputs[0], Signals) and inputs[0].literal is not None
+    """Whether it is known how often a loop turns, or which branch is taken."""
+    return name == "scan" or (name == "cond" and isinstance(inputs[0], Signals) and inputs[0].literal is not None)
 
 
-def _has_products(jaxpr: JaxprLike) -> bool:
-    inner = getattr(jaxpr, "jaxpr", jaxpr)
-    return any(record_of(e).uses is not None or any(map(_has_products, jaxprs_in_params(e.params))) for e in inner.eqns)
+def _is_product(equation: Equation) -> bool:
+    return record_of(equation).uses is not None
 
 
 def _opaque(recorder: Recorder, name: str, operands: Sequence[Value], ranks: Sequence[int]) -> list[Value]:
@@ -124,17 +109,10 @@ def _opaque(recorder: Recorder, name: str, operands: Sequence[Value], ranks: Seq
     ]
     target = recorder.new((1,), True)
     recorder.terms.append(Terms(target, np.array([CONSTANT])))
-    blank = Signals(target)
-    for value in signals:
-        recorder.terms.append(Terms(target, np.unique(value.labels)))
-        blank = replace(
-            blank,
-            of_rows=blank.of_rows or value.of_rows,
-            upstream=blank.upstream | value.upstream,
-            heads=blank.heads | value.heads,
-        )
-    blank = replace(blank, heads=recorder.before.moved(blank.heads))
-    return [replace(blank, labels=target.reshape((1,) * rank)) for rank in ranks]
+    recorder.terms += [Terms(target, np.unique(value.labels)) for value in signals]
+    made = made_of(target, signals)
+    made = replace(made, heads=recorder.before.moved(made.heads))
+    return [replace(made, labels=target.reshape((1,) * rank)) for rank in ranks]
 
 
 # ---- constants: what is known of them, and what is computed from them alone
@@ -157,14 +135,12 @@ def _computed(equation: Equation, inputs: Sequence[Value]) -> list[Value] | None
     is_counter = all(getattr(getattr(aval, "dtype", None), "kind", "none") in "iub" for aval in avals)
     if not (known_array or (avals and is_counter) or name in COUNTED):
         return None
-    if record_of(equation).uses is not None or equation.effects or any(jaxprs_in_params(params)):
+    if _is_product(equation) or equation.effects or any(jaxprs_in_params(params)):
         return None
     numbers = numbers_of(equation, inputs)
     if any(array is None for array in numbers) or max(math.prod(v.aval.shape) for v in equation.outvars) > LARGEST:
         return None
-    with jax.ensure_compile_time_eval():  # the network may be read within another trace
-        made = equation.primitive.bind(*numbers, **params)
-    return [_known(one) for one in (made if equation.primitive.multiple_results else [made])]
+    return list(map(_known, computed(equation, numbers)))
 
 
 def roles(recorder: Recorder, heads: int) -> dict[str, Role]:
@@ -214,12 +190,8 @@ def _last(recorder: Recorder, heads: int) -> int:
     So of residual branches that are summed to the outputs only the last counts, and of parallel heads each.
     """
     near = [site for site in recorder.axes if heads >> site & 1]
-    on_the_way = 0
-    for site in near:
-        on_the_way |= recorder.behind.get(site, 0) & ~(1 << site)
-    last = 0
-    for site in near:
-        last |= (1 << site) & ~on_the_way
+    on_the_way = bits_of(recorder.behind.get(site, 0) & ~(1 << site) for site in near)
+    last = bits_of(1 << site for site in near) & ~on_the_way
     if not last and recorder.order:
         last = 1 << list(recorder.order)[-1]
     return last

@@ -9,7 +9,7 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.deploy import reader
-from bayesprune.deploy.program.ops import OPAQUE, Op
+from bayesprune.deploy.program.ops import OPAQUE
 from tests.deploy.fits import DATA, fitted
 from tests.deploy.functions import FUNCTIONS, compact_of, program_of, rows, sparse
 from tests.deploy.program.test_rules import CASES
@@ -23,8 +23,8 @@ NO_PROGRAMS = {"chosen", "endless"}  # rows that are no rows: nothing is written
 def torch_step(name: str, attributes: dict[str, Any], arrays: list[Any]) -> np.ndarray:
     from bayesprune.deploy.modules import to_torch
 
-    op = Op(name, tuple(range(len(arrays))), (9,), attributes)
-    return to_torch._step(op, 2, [torch.tensor(np.asarray(array)) for array in arrays]).numpy()
+    tensors = (torch.tensor(np.asarray(array)) for array in arrays)
+    return reader.step(name, attributes, 2, *tensors, functions=to_torch.FUNCTIONS).numpy()
 
 
 @pytest.mark.parametrize(("name", "attributes", "arrays"), CASES, ids=[name for name, *_ in CASES])

@@ -8,12 +8,10 @@ import numpy as np
 from jax.experimental.sparse import BCSR
 
 from bayesprune.deploy.engines.engine import DENSE
-from bayesprune.deploy.program.normal import normal
-from bayesprune.deploy.program.ops import Op
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.program.run import step
 from bayesprune.deploy.program.weights import Weighted
-from bayesprune.deploy.sparse.segments import check_data, folded, joined
+from bayesprune.deploy.sparse.segments import with_weights
 
 ROWS = 8192  # at a time
 
@@ -27,16 +25,12 @@ class ByBCSR:
 
     def __init__(self, network: Weighted) -> None:
         self.input_shape = network.inputs.row_shape
-        self.program = normal(joined(network.program, network.head), network.program.weights.values())
-        check_data(self.program)
-        means = network.law.mean()
-        weights = {number: means[site] for site, number in network.program.weights.items()}
-        known = folded(self.program, {**self.program.constants, **weights})
+        self.program, known = with_weights(network.program, network.head, network.law.mean())
         self.rest = [(index, op) for index, op in enumerate(self.program.ops) if op.outputs[0] not in known]
         self.matrices = {
             index: BCSR.fromdense(jnp.asarray(known[op.inputs[1]].T, jnp.float32))
             for index, op in self.rest
-            if op.name == "dot" and op.inputs[1] in known and self._over_the_last_axis(op) and _few(known[op.inputs[1]])
+            if op.is_matrix_product(self.program.sizes) and op.inputs[1] in known and _few(known[op.inputs[1]])
         }
         used = {i for index, op in self.rest for i in (op.inputs[:1] if index in self.matrices else op.inputs)}
         self.known = {n: jnp.asarray(a) for n, a in known.items() if n in used | {self.program.output}}
@@ -46,11 +40,6 @@ class ByBCSR:
         x = checked_rows(x, self.input_shape)
         parts = (x[i : i + ROWS] for i in range(0, len(x), ROWS))
         return np.concatenate([np.asarray(self._compiled(self.known, self.matrices, part)) for part in parts])
-
-    def _over_the_last_axis(self, op: Op) -> bool:
-        """Whether it is the product of rows, or tokens, with one matrix."""
-        left, right = (len(self.program.sizes[i]) for i in op.inputs)
-        return right == 2 and op.attributes["contract"] == [[left - 1], [0]] and not op.attributes["batch"][0]
 
     def _outputs(self, known: Mapping[int, jax.Array], matrices: Mapping[int, BCSR], x: jax.Array) -> jax.Array:
         values = {**known, self.program.rows: x}

@@ -9,6 +9,7 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.numbers import joined
 from bayesprune.core.tracing import check_process
@@ -102,14 +103,15 @@ class ByJax:
     def _at_mean(self) -> Callable[..., jax.Array]:
         return jax.jit(lambda block, constants, weights: self._outputs(weights, block, None, constants))
 
+    def _one(self, block: jax.Array, constants: Any, tensors: Any, key: jax.Array) -> Callable[[ArrayLike], jax.Array]:
+        """The outputs of a network, as a function of its number."""
+        made = self._before(block, constants)
+        return lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, made, constants)
+
     @functools.cached_property
     def _draws(self) -> Callable[..., jax.Array]:
-        def outputs(
-            block: jax.Array, constants: dict[int, jax.Array], tensors: dict[str, jax.Array], key: jax.Array, chosen: jax.Array
-        ) -> jax.Array:
-            made = self._before(block, constants)
-            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, made, constants)  # noqa: E731
-            return jax.lax.map(one, chosen, batch_size=self._at_once)
+        def outputs(block: jax.Array, constants: Any, tensors: Any, key: jax.Array, chosen: jax.Array) -> jax.Array:
+            return jax.lax.map(self._one(block, constants, tensors, key), chosen, batch_size=self._at_once)
 
         return jax.jit(outputs)
 
@@ -124,11 +126,8 @@ class ByJax:
 
     @functools.cached_property
     def _mean(self) -> Callable[..., jax.Array]:
-        def mean(
-            block: jax.Array, constants: dict[int, jax.Array], tensors: dict[str, jax.Array], key: jax.Array, chosen: jax.Array
-        ) -> jax.Array:
-            made = self._before(block, constants)
-            one = lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, made, constants)  # noqa: E731
+        def mean(block: jax.Array, constants: Any, tensors: Any, key: jax.Array, chosen: jax.Array) -> jax.Array:
+            one = self._one(block, constants, tensors, key)
             shape, number = jax.eval_shape(one, 0), len(chosen)
             total = jnp.zeros(shape.shape, shape.dtype)
             return jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(chosen[i]), total) / number

@@ -12,7 +12,7 @@ from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import DENSE, Engine
 from bayesprune.deploy.engines.measure import Choice
 from bayesprune.deploy.program.linear import MOVES
-from bayesprune.deploy.program.ops import OpProgram
+from bayesprune.deploy.program.ops import OpProgram, reached
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import has_numba
@@ -51,7 +51,9 @@ class Engines:
                     sparse: ByBCSR = self._made("bcsr", lambda: ByBCSR(self.network))
                     return sparse
             kernels = choice.kernels(rows)
-        engine = self._made(("mean", repr(kernels)), lambda: self._engine(kernels))
+        network = self.network
+        make = lambda: Engine(network.program, network.head, network.law.mean(), kernels)  # noqa: E731
+        engine = self._made(("mean", repr(kernels)), make)
         if name == "kernels" or choice is not None or self._suits("mean", engine, engine.segments.values(), rows >= MANY):
             return engine
         return None
@@ -75,9 +77,6 @@ class Engines:
         """Whether one layer follows upon another: seen at once, while the matrices of a large network take long to make."""
         return not self.network.head.opaque and chained(self.network.program)
 
-    def _engine(self, kernels: Mapping[int, str] | str) -> Engine:
-        return Engine(self.network.program, self.network.head, self.network.law.mean(), kernels)
-
     def _suits(self, what: str, engine: Engine | DrawsEngine, segments: Iterable[Segment], sparse: bool) -> bool:
         def judged() -> bool:
             # What does not depend on the draw is computed once for all networks; what is done before any weight costs little.
@@ -96,11 +95,7 @@ class Engines:
 
 def of_rows_alone(program: OpProgram) -> set[int]:
     """The arrays that the rows make, and no weight."""
-    made = {program.rows}
-    for op in program.halves[0]:
-        if made & set(op.inputs):
-            made.update(op.outputs)
-    return made
+    return reached(program.halves[0], [program.rows])
 
 
 def chained(program: OpProgram) -> bool:
@@ -116,13 +111,11 @@ def chained(program: OpProgram) -> bool:
     """
     if program.opaque:
         return False
-    before, of_rows, gates = of_rows_alone(program), {program.rows}, set[int]()
+    before, of_rows, gates = of_rows_alone(program), reached(program.ops, [program.rows]), set[int]()
     for op in program.ops:
         meet = op.name in MEETING and len(of_rows & set(op.inputs)) > 1 and not before.issuperset(op.outputs)
         if meet and not (op.name == "mul" and gates & set(op.inputs)):
             return False
-        if of_rows & set(op.inputs):
-            of_rows.update(op.outputs)
         if op.name == "logistic":
             gates.update(op.outputs)
     return True

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_name, unknown_name
+from bayesprune.core.checks import check_integer, check_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
 from bayesprune.deploy.engines.draws_table import LANES, Source, Table, TableNetworks, factors, generator
@@ -61,8 +61,7 @@ class DrawsEngine:
     """
 
     def __init__(self, compact: Weighted, kernel: Literal["auto", "csr", "numba"] | str = "auto") -> None:
-        if kernel not in ("auto", "csr", "numba"):
-            raise unknown_name("kernel", kernel, ("auto", "csr", "numba"))
+        check_name("kernel", kernel, ("auto", "csr", "numba"))
         self.kernel = ("numba" if has_numba() else "csr") if kernel == "auto" else kernel
         check_kernel(self.kernel)
         ready = prepare(compact, joined(compact.program, compact.head))

@@ -7,12 +7,11 @@ import numpy as np
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Array
-from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import OpProgram, alive
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import Kernel, available, chain, check_kernel, csr, dense, step
-from bayesprune.deploy.sparse.segments import Finder, check_data, folded, joined
+from bayesprune.deploy.sparse.segments import Finder, with_weights
 from bayesprune.deploy.sparse.steps import Step, linked, never
 
 ROWS = 1024  # at a time: what is between the operations stays in the cache
@@ -53,16 +52,13 @@ class Engine:
     def __init__(
         self, program: OpProgram, head: OpProgram, weights: Mapping[str, np.ndarray] | None = None, kernels: Kernels = "auto"
     ) -> None:
-        self.program = normal(joined(program, head), program.weights.values())
-        check_data(self.program)
         self.input_shape = program.shapes[program.rows][1:]
         given = {} if weights is None else weights
         for site, number in program.weights.items():
             found = np.shape(given[site]) if site in given else "none"
             if found != program.shapes[number]:
                 raise ValueError(f"weights[{site!r}] must have shape {program.shapes[number]}, got {found}.")
-        arrays = {number: np.asarray(given[site], np.float32) for site, number in program.weights.items()}
-        self.known = folded(self.program, {**self.program.constants, **arrays})
+        self.program, self.known = with_weights(program, head, given)
         self.segments = {segment.index: segment for segment in Finder(self.program, self.known, {}, {}).segments()}
         self.kernels = self._chosen(kernels)
         self.steps = self._merged(alive(self._steps(), self.program.output)[0])

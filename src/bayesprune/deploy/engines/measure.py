@@ -6,12 +6,13 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
-from bayesprune.core.types import ArrayTree, PyTree
+from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.engine import Engine, one, source_of
@@ -140,25 +141,21 @@ class _Contestants:
     def line(self, x: np.ndarray) -> dict[str, Any]:
         """The table's line for these rows."""
         if not self.engines:
-            return {"engine": "jax", "seconds": _medians({"jax": _call(self.others["jax"], x)}, self.num_repeats)}
+            return {"engine": "jax", "seconds": _medians({"jax": partial(self.others["jax"], x)}, self.num_repeats)}
         values, operations = self.engines["dense"].values(x), dict[str, dict[str, float]]()
         for index, segment in self.engines["dense"].segments.items():
             names = [kernel for kernel in self.tried if segment.pattern is not None] or ["dense"]
-            calls = {name: _call(one([segment], name), values[source_of(segment, name)], len(x)) for name in names}
+            calls = {name: partial(one([segment], name), values[source_of(segment, name)], len(x)) for name in names}
             operations[str(index)] = _medians(calls, self.num_repeats)
         best = {int(index): min(times, key=times.__getitem__) for index, times in operations.items()}
         mixed = Engine(self.compact.program, self.compact.head, self.compact.law.mean(), best)
         engines = {"kernels": mixed} | {f"all {name}": self.engines[name] for name in self.tried}
-        calls = {name: _call(engine, x) for name, engine in (engines | self.others).items()}
+        calls = {name: partial(engine, x) for name, engine in (engines | self.others).items()}
         totals = _medians(calls, self.num_repeats)
         quickest = min(engines, key=totals.__getitem__)
         totals["kernels"] = totals[quickest]
         line = {str(index): kernel for index, kernel in engines[quickest].kernels.items()}
         return {**line, "engine": min(set(ENGINES) & set(totals), key=totals.__getitem__), "seconds": {**operations, **totals}}
-
-
-def _call(function: Callable[..., Any], *arguments: PyTree) -> Callable[[], Any]:
-    return lambda: function(*arguments)
 
 
 def _medians(calls: Mapping[str, Callable[[], Any]], num_repeats: int) -> dict[str, float]:

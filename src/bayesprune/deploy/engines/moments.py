@@ -114,21 +114,22 @@ class MomentEngine:
     def _check(self) -> None:
         """Refuse what moments do not go through."""
         bad = [op.name for op in self.steps if isinstance(op, Op) and not self._moves(op)]
-        bad += [layer.segment.act for layer in self.steps if isinstance(layer, MomentLayer) and layer.segment.act == "softmax"]
+        segments = [step.segment for step in self.steps if isinstance(step, MomentLayer)]
+        bad += [segment.act for segment in segments if segment.act == "softmax"]
         if bad:
             raise ValueError(
                 f"moments do not go through {', '.join(dict.fromkeys(bad))}, only through dense layers, convolutions, sums "
                 "over windows and activations: draw networks."
             )
 
-        places = [(layer.segment.weights, layer.segment.bias) for layer in self.steps if isinstance(layer, MomentLayer)]
-        used = Counter(place.number for both in places for place in both if isinstance(place, StoredPlace))
+        places = [place for segment in segments for place in (segment.weights, segment.bias)]
+        used = Counter(place.number for place in places if isinstance(place, StoredPlace))
         if any(count > 1 for count in used.values()):
             raise ValueError(
                 "moments take the sums of one layer as independent of the weights of another, and here two layers have the "
                 "same weights: draw networks."
             )
-        if any(_repeats(layer.segment) for layer in self.steps if isinstance(layer, MomentLayer)):
+        if any(map(_repeats, segments)):
             raise ValueError(
                 "moments take the weights of one sum as independent of one another, and here a weight enters one sum several "
                 "times, as by jnp.repeat: draw networks."

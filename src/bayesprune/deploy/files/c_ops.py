@@ -50,7 +50,8 @@ class Operations:
     def write(self, op: Op) -> None:
         """One operation. Raises ``ValueError`` with its name where it has no form in C."""
         number, shape = op.outputs[0], self.program.shapes[op.outputs[0]]
-        if op.name in ("dot", "conv") and op.inputs[1] in self.known and self._linear(op, shape):
+        if op.name in ("dot", "conv") and op.inputs[1] in self.known and (made := self._linear(op, shape)) is not None:
+            self.values[number] = made
             return
         refs = [self.read(i) for i in op.inputs]
         at = op.attributes
@@ -169,7 +170,7 @@ class Operations:
 
     def _copied(self, a: Ref) -> Ref:
         out = self.source.buffer(a.shape)
-        self.source.loops(a.shape, lambda index: [f"{out.at(index)} = {a.at(index)};"])
+        self.source.copy(a, out)
         return out
 
     def _reshaped(self, a: Ref, shape: Sequence[int]) -> Ref:
@@ -181,8 +182,7 @@ class Operations:
     def _concatenated(self, refs: Sequence[Ref], shape: Sequence[int], axis: int) -> Ref:
         out, begin = self.source.buffer(shape), 0
         for ref in refs:
-            part = out.view(ref.shape, out.strides, begin * out.strides[axis])
-            self.source.loops(ref.shape, lambda index, ref=ref, part=part: [f"{part.at(index)} = {ref.at(index)};"])  # type: ignore[misc]
+            self.source.copy(ref, out.view(ref.shape, out.strides, begin * out.strides[axis]))
             begin += ref.shape[axis]
         return out
 
@@ -192,25 +192,23 @@ class Operations:
         out = self.source.buffer([low + n + high for n, (low, high) in zip(a.shape, sides, strict=True)])
         inner = out.view(a.shape, out.strides, sum(low * by for (low, _), by in zip(sides, out.strides, strict=True)))
         self.source.loops(out.shape, lambda index: [f"{out.at(index)} = {filler};"])
-        self.source.loops(a.shape, lambda index: [f"{inner.at(index)} = {a.at(index)};"])
+        self.source.copy(a, inner)
         return out
 
     # ---- products with a known matrix
-    def _linear(self, op: Op, shape: Sequence[int]) -> bool:
-        """A product with a known matrix, or a convolution with a known kernel; False: the product is of another form."""
+    def _linear(self, op: Op, shape: Sequence[int]) -> Ref | None:
+        """A product with a known matrix, or a convolution with a known kernel; None: the product is of another form."""
         matrix, at = self.known[op.inputs[1]], op.attributes
         numbers, steps = self.coded.get(op.inputs[1], (matrix, None))
         if op.name == "dot":
-            ndim = len(self.program.shapes[op.inputs[0]])
-            if matrix.ndim != 2 or at["batch"][0] or at["contract"] != [[ndim - 1], [0]]:
-                return False
+            if not op.is_matrix_product(self.program.shapes):
+                return None
             a = self._forward(self.read(op.inputs[0]))
             out = self.source.buffer(shape)
             taps = np.arange(matrix.shape[0]) * a.strides[-1]
             base = lambda index: a.view(a.shape[:-1], a.strides[:-1]).at(index)  # noqa: E731
             write_rows(self.source, numbers.T, steps, taps, shape[:-1], base, lambda index, o: out.at([*index, o]), "")
-            self.values[op.outputs[0]] = out
-            return True
+            return out
         data, result, kernel = at["data"], at["result"], np.transpose(numbers, at["weights"])
         space = dict(zip(data[2:], at["sides"], strict=True))
         sides = [space.get(axis, [0, 0]) for axis in range(len(data))]
@@ -229,8 +227,7 @@ class Operations:
 
         base = lambda index: a.view(sizes, moved).at(index)  # noqa: E731
         write_rows(self.source, kernel.reshape(len(kernel), -1), steps, taps.reshape(-1), sizes, base, place, group)
-        self.values[op.outputs[0]] = out
-        return True
+        return out
 
     def _forward(self, a: Ref) -> Ref:
         """In memory, and in no order backwards, as tables of places need it."""

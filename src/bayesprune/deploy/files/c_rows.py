@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bayesprune.deploy.files.c_source import INDICES, CSource
+from bayesprune.deploy.files.c_source import CSource
 
 
 def write_rows(
@@ -22,13 +22,12 @@ def write_rows(
     alive, by = matrix != 0, taps[1] - taps[0] if len(taps) > 1 else 1
     even = bool((taps == np.arange(count) * by).all())
     each = 4 if steps is None else 1
-    width = lambda most: next(size for size, (_, limit) in zip((1, 2, 4), INDICES, strict=True) if most < limit)  # noqa: E731
     total = int(alive.sum())
-    of_tap = width(int(taps.max(initial=0)))
-    sparse = total * (each + of_tap) + (outputs + 1) * width(total)
+    of_tap = np.min_scalar_type(taps.max(initial=0)).itemsize
+    sparse = total * (each + of_tap) + (outputs + 1) * np.min_scalar_type(total).itemsize
     is_sparse = sparse < each * matrix.size + (0 if even else of_tap * count)
     kept = matrix[alive] if is_sparse else matrix.reshape(-1)
-    values = source.table("float" if steps is None else "int8_t", kept.astype(np.float32 if steps is None else np.int8))
+    values = source.table(kept.astype(np.float32 if steps is None else np.int8))
     if is_sparse:
         ends = source.indices(np.concatenate([[0], np.cumsum(alive.sum(1))]))
         where = source.indices(np.broadcast_to(taps, matrix.shape)[alive])

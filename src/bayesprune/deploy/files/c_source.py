@@ -1,14 +1,15 @@
 """A C99 header in the making: constant arrays, loops, and one piece of memory that buffers share."""
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-INDICES = (("uint8_t", 1 << 8), ("uint16_t", 1 << 16), ("uint32_t", 1 << 32))
-LINE = 110  # letters of a line of numbers
+TYPES = {"float32": "float", "int8": "int8_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t"}
+LINE = 111  # letters of a line of numbers
 
 
 @dataclass(frozen=True)
@@ -73,24 +74,27 @@ class CSource:
         if array.size == 1:
             return Ref("", shape, (0,) * len(shape), number=literal(float(array.reshape(-1)[0])))
         strides = [0 if n == 1 else by for n, by in zip(array.shape, strides_of(array.shape), strict=True)]
-        return Ref(self.table("float", array.reshape(-1).astype(np.float32)), shape, tuple(strides))
+        return Ref(self.table(array.reshape(-1).astype(np.float32)), shape, tuple(strides))
 
-    def table(self, kind: str, values: np.ndarray) -> str:
-        """A constant array of C; equal ones are one. Returns its name."""
-        values = values if values.size else np.zeros(1)  # C has no array of nothing
+    def table(self, values: np.ndarray) -> str:
+        """A constant array of C, of one of `TYPES`; equal ones are one. Returns its name."""
+        values = values if values.size else np.zeros(1, values.dtype)  # C has no array of nothing
+        kind = TYPES[values.dtype.name]
         key = kind.encode() + values.tobytes()
         if key not in self.known:
             self.known[key] = f"{self.name}_{len(self.known)}"
-            size = {"float": 4, "uint32_t": 4, "uint16_t": 2}.get(kind, 1)
-            self.bytes += size * values.size
+            self.bytes += values.nbytes
             texts = [literal(float(v)) if kind == "float" else str(int(v)) for v in values]
             self.data.append(f"static const {kind} {self.known[key]}[{values.size}] = {{\n{_lines(texts)}\n}};")
         return self.known[key]
 
     def indices(self, values: np.ndarray) -> str:
         """A constant array of whole numbers, in as few bytes as hold them."""
-        most = int(values.max(initial=0))
-        return self.table(next(kind for kind, limit in INDICES if most < limit), np.asarray(values).reshape(-1))
+        return self.table(values.reshape(-1).astype(np.min_scalar_type(values.max(initial=0))))
+
+    def copy(self, a: Ref, out: Ref) -> None:
+        """Write the numbers of an array where another of its shape has them."""
+        self.loops(a.shape, lambda index: [f"{out.at(index)} = {a.at(index)};"])
 
     # ---- memory
     def buffer(self, shape: Sequence[int]) -> Ref:
@@ -171,10 +175,5 @@ def _terms(index: Sequence[str], strides: Sequence[int]) -> list[str]:
 
 
 def _lines(texts: Sequence[str]) -> str:
-    lines, line = list[str](), ""
-    for text in texts:
-        if line and len(line) + len(text) + 2 > LINE:
-            lines.append(line)
-            line = ""
-        line += f"{text}, "
-    return "\n".join("  " + each.strip() for each in [*lines, line])
+    text = ", ".join(texts) + ","
+    return textwrap.fill(text, LINE, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

@@ -14,11 +14,10 @@ from bayesprune.deploy import reader
 from bayesprune.deploy.files.c_ops import Operations
 from bayesprune.deploy.files.c_source import CSource, Ref, strides_of
 from bayesprune.deploy.files.c_whole import MOST, check_whole
-from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import OpProgram, alive
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted, check_one
-from bayesprune.deploy.sparse.segments import check_data, folded, joined, traced
+from bayesprune.deploy.sparse.segments import traced, with_weights
 
 VALUES = ("float32", "posterior")
 LARGEST = 127  # of a whole number of eight bits
@@ -38,7 +37,7 @@ class Coded:
 @dataclass(frozen=True)
 class CNetwork:
     """What is written: ``program``, network and head in one; ``known``: arrays by number, as C has them; ``coded``: of these,
-    which are whole numbers of steps; ``outputs``: along which axis of a coded one."""
+    which are whole numbers of steps."""
 
     program: OpProgram
     known: Mapping[int, np.ndarray]
@@ -88,10 +87,7 @@ def prepared(compact: Weighted, values: str = "float32") -> CNetwork:
     if values not in VALUES:
         raise ValueError(f"values must be one of {', '.join(map(repr, VALUES))} in a C header, got {values!r}.")
     check_one(compact.law, "a C header")
-    program = normal(joined(compact.program, compact.head), compact.program.weights.values())
-    check_data(program)
-    weights = {compact.program.weights[site]: np.asarray(value, np.float32) for site, value in compact.law.mean().items()}
-    known = folded(program, {**program.constants, **weights})
+    program, known = with_weights(compact.program, compact.head, compact.law.mean())
     coded = _coded(compact, program, known) if values == "posterior" else {}
     if coded:
         whole = {n: (one.numbers * one.steps).astype(np.float32) for n, one in coded.items()}
@@ -152,8 +148,7 @@ def _text(compact: Weighted, network: CNetwork, name: str) -> str:
         writer.write(op)
     source.step = len(program.ops)
     made = writer.read(program.output)
-    out = Ref("y", made.shape, strides_of(made.shape))
-    source.loops(made.shape, lambda index: [f"{out.at(index)} = {made.at(index)};"])
+    source.copy(made, Ref("y", made.shape, strides_of(made.shape)))
     places, size = source.placed()
     memory = [f"float *const {buffer} = work + {at};" for buffer, at in places.items()]
     upper, count = name.upper(), math.prod(made.shape)

@@ -157,9 +157,9 @@ def _entry_by_entry(graph: OnnxGraph, name: str, onnx: Any, arrays: Sequence[Any
 
 def _dot(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], a: Array, b: Array) -> Array:
     contract, batch = op.attributes["contract"], op.attributes["batch"]
-    left, right = (len(sizes[number]) for number in op.inputs)
-    if not batch[0] and right == 2 and [*contract[0], *contract[1]] == [left - 1, 0]:
+    if op.is_matrix_product(sizes):
         return graph.add("MatMul", a, b)
+    left, right = (len(sizes[number]) for number in op.inputs)
     first, second = list(string.ascii_letters[:left]), list(string.ascii_letters[left : left + right])
     for i, j in [*zip(*batch, strict=True), *zip(*contract, strict=True)]:
         second[j] = first[i]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bayesprune.deploy import reader
-from bayesprune.deploy.program.ops import Op, OpProgram
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.model.transforms.entries import Entries
 
 # Where PyTorch has another name than JAX's primitive.
@@ -19,7 +19,6 @@ OTHER: dict[str, Callable[..., Tensor]] = {
     "not": torch.logical_not, "and": torch.logical_and, "or": torch.logical_or, "xor": torch.logical_xor,
     "max": torch.maximum, "min": torch.minimum, "rem": torch.fmod,
 }  # fmt: skip
-ENTRYWISE = {name: OTHER.get(name) or getattr(torch, name) for name in (*reader.UNARY, *reader.BINARY)}
 FOLD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "window_sum": torch.add,
     "window_max": torch.maximum,
@@ -31,7 +30,7 @@ def module(program: OpProgram, is_one: bool, trainable: Mapping[str, np.ndarray]
     """The module, or the reason why there is none. ``is_one``: the network takes one array and gives one."""
     if not is_one:
         raise ValueError("a PyTorch module takes one array and gives one, and this network has several: train net() by JAX.")
-    if unknown := sorted({op.name for op in program.ops} - {*ENTRYWISE, *REST}):
+    if unknown := sorted({op.name for op in program.ops} - {*FUNCTIONS}):
         raise ValueError(f"operations that only JAX knows ({', '.join(unknown)}): train net() or to_equinox() by JAX.")
     return TorchModule(program, trainable)
 
@@ -73,17 +72,9 @@ class TorchModule(torch.nn.Module):
     def _run(self, known: Mapping[int, Tensor], x: Tensor) -> Tensor:
         values = {**known, self.program.rows: x}
         for op in self.program.ops:
-            values[op.outputs[0]] = _step(op, len(x), [values[i] for i in op.inputs])
+            arrays = (values[i] for i in op.inputs)
+            values[op.outputs[0]] = reader.step(op.name, op.attributes, len(x), *arrays, functions=FUNCTIONS)
         return values[self.program.output]
-
-
-def _step(op: Op, rows: int, arrays: list[Tensor]) -> Tensor:
-    if op.name in ENTRYWISE:
-        return ENTRYWISE[op.name](*arrays)
-    attributes = dict(op.attributes)
-    if "sizes" in attributes:
-        attributes["sizes"] = [-n * rows if n < 0 else n for n in attributes["sizes"]]
-    return REST[op.name](*arrays, **attributes)
 
 
 def _dot(a: Tensor, b: Tensor, contract: Sequence[Sequence[int]], batch: Sequence[Sequence[int]]) -> Tensor:
@@ -138,15 +129,12 @@ def _broadcast(a: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
     return a.reshape(shape).expand(*sizes)
 
 
-def _slice(a: Tensor, ranges: Sequence[Sequence[int]]) -> Tensor:
-    return a[tuple(slice(low, None if high < 0 else high, by) for low, high, by in ranges)]
-
-
 def _product(a: Tensor, axes: Sequence[int]) -> Tensor:
     return functools.reduce(lambda made, axis: made.prod(axis), sorted(axes, reverse=True), a)
 
 
-REST: dict[str, Callable[..., Tensor]] = {
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    **{name: OTHER.get(name) or getattr(torch, name) for name in (*reader.UNARY, *reader.BINARY)},
     "integer_pow": lambda a, y: a**y,
     "convert": lambda a, dtype: a.to(getattr(torch, "bool" if dtype == "bool" else str(dtype))),
     "dot": _dot,
@@ -157,7 +145,7 @@ REST: dict[str, Callable[..., Tensor]] = {
     "transpose": lambda a, order: a.permute(*order),
     "lookup": _look_up,
     "broadcast": _broadcast,
-    "slice": _slice,
+    "slice": reader.REST["slice"],
     "take": lambda a, index, axis: a.index_select(axis, torch.tensor(index, device=a.device)),
     "reverse": lambda a, axes: a.flip(*axes),
     "concatenate": lambda *arrays, axis: torch.cat(arrays, axis),

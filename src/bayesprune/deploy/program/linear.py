@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Op
@@ -104,11 +103,9 @@ def _convolution(attributes: Mapping[str, Any], where: np.ndarray, result: Shape
     data, weights, groups = attributes["data"], attributes["weights"], attributes["groups"]
     where = np.pad(where.transpose(data), [(0, 0), (0, 0), *attributes["sides"]], constant_values=-1)[0]
     alive_as, places = alive.transpose(weights), np.arange(alive.size).reshape(alive.shape).transpose(weights)
-    reach = [(n - 1) * d + 1 for n, d in zip(alive_as.shape[2:], attributes["dilation"], strict=True)]
     space = tuple(range(1, where.ndim))
-    windows = sliding_window_view(where, reach, space)
-    steps, within = ([slice(None, None, n) for n in attributes[key]] for key in ("strides", "dilation"))
-    windows = np.moveaxis(windows[(slice(None), *steps, *within)], space, range(-len(space), 0))  # (channels, taps, positions)
+    windows = reader.windows_of(where, space, alive_as.shape[2:], attributes["strides"], attributes["dilation"])
+    windows = np.moveaxis(windows, space, range(-len(space), 0))  # (channels, taps, positions)
     outputs, channels, *taps = np.nonzero(alive_as)
     channels = channels + outputs // (len(alive_as) // groups) * alive_as.shape[1]
     rows = np.arange(math.prod(result)).reshape(result).transpose(attributes["result"])[0][outputs]
@@ -117,9 +114,7 @@ def _convolution(attributes: Mapping[str, Any], where: np.ndarray, result: Shape
 
 
 def _windows(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:
-    columns = windows(where, -1, **attributes).reshape(math.prod(result), -1)
-    rows = np.repeat(np.arange(len(columns)), columns.shape[1])
-    return rows, columns.reshape(-1), np.zeros(rows.size, int)
+    return _sums(windows(where, -1, **attributes), result)
 
 
 def windows(
@@ -130,13 +125,17 @@ def windows(
     >>> windows(np.arange(4).reshape(1, 4), -1, [1, 2], [1, 2], [[0, 0], [1, 1]]).tolist()
     [[[-1, 0], [1, 2], [3, -1]]]
     """
-    found = sliding_window_view(np.pad(a, sides, constant_values=empty), window)
-    found = found[tuple(slice(None, None, by) for by in strides)]
+    found = reader.windows_of(np.pad(a, sides, constant_values=empty), range(a.ndim), window, strides, [1] * a.ndim)
     return found.reshape(*found.shape[: a.ndim], math.prod(window))
 
 
 def _sum(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:
     last = tuple(range(-len(attributes["axes"]), 0))
-    columns = np.moveaxis(where, attributes["axes"], last).reshape(math.prod(result), -1)
+    return _sums(np.moveaxis(where, attributes["axes"], last), result)
+
+
+def _sums(terms: np.ndarray, result: Shape) -> tuple[np.ndarray, ...]:
+    """``terms``: those of each number of the result in one line."""
+    columns = terms.reshape(math.prod(result), -1)
     rows = np.repeat(np.arange(len(columns)), columns.shape[1])
     return rows, columns.reshape(-1), np.zeros(rows.size, int)

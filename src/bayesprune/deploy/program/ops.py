@@ -1,6 +1,6 @@
 """A network as data: operations on numbered arrays, and what each kind of operation is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -29,6 +29,13 @@ class Op(NamedTuple):
     outputs: tuple[int, ...]
     attributes: Mapping[str, Any]
 
+    def is_matrix_product(self, sizes: Mapping[int, Sequence[int]]) -> bool:
+        """Whether it is a "dot" of rows, or tokens, with one matrix: over the last axis of x and the first of W."""
+        if self.name != "dot":
+            return False
+        left, right = (len(sizes[number]) for number in self.inputs)
+        return right == 2 and self.attributes["contract"] == [[left - 1], [0]] and not self.attributes["batch"][0]
+
 
 @dataclass(frozen=True, eq=False)
 class OpProgram:
@@ -55,10 +62,7 @@ class OpProgram:
     @cached_property
     def weighed(self) -> set[int]:
         """The weights, and the arrays that one enters."""
-        found = set(self.weights.values())
-        for op in self.ops:
-            found.update(() if found.isdisjoint(op.inputs) else op.outputs)
-        return found
+        return reached(self.ops, self.weights.values())
 
     @cached_property
     def halves(self) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
@@ -94,6 +98,18 @@ class Operation(Protocol):
 
 
 Made = TypeVar("Made", bound=Operation)
+
+
+def reached(ops: Iterable[Op], arrays: Iterable[int]) -> set[int]:
+    """These arrays, and those that one of them enters.
+
+    >>> reached([Op("exp", (0,), (1,), {}), Op("log", (2,), (3,), {})], [0])
+    {0, 1}
+    """
+    found = set(arrays)
+    for op in ops:
+        found.update(() if found.isdisjoint(op.inputs) else op.outputs)
+    return found
 
 
 def alive(ops: Sequence[Made], output: int) -> tuple[tuple[Made, ...], set[int]]:

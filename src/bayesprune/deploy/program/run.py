@@ -13,11 +13,6 @@ from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram
 from bayesprune.structure.ops import PRIMITIVES
 
-# Entry by entry: JAX's functions of NumPy's names, which find a common type for their operands; the rest as they are.
-FUNCTIONS: dict[str, Any] = {
-    name: getattr(jnp, PRIMITIVES[name].numpy, None) or getattr(lax, name) for name in (*reader.UNARY, *reader.BINARY)
-}
-
 
 def run(
     program: OpProgram,
@@ -67,17 +62,7 @@ def step(op: Op, rows: Any, arrays: list[Any]) -> list[Any]:
             values.insert(place, key)
         made = primitive.bind(*values, **op.attributes["params"])
         return list(made) if primitive.multiple_results else [made]
-    return [_step(op.name, op.attributes, rows, *map(jnp.asarray, arrays))]
-
-
-def _step(name: str, attributes: Mapping[str, Any], rows: Any, *arrays: Array) -> Any:
-    if name in FUNCTIONS:
-        return FUNCTIONS[name](*arrays)
-    if name not in REST:
-        raise ValueError(f"unknown operation {name!r}: the file was written by a later version of bayesprune.")
-    if "sizes" in attributes:
-        attributes = {**attributes, "sizes": [-n * rows if n < 0 else n for n in attributes["sizes"]]}
-    return REST[name](*arrays, **attributes)
+    return [reader.step(op.name, op.attributes, rows, *map(jnp.asarray, arrays), functions=FUNCTIONS)]
 
 
 def _look_up(table: Array, index: Array, fill: bool) -> jax.Array:
@@ -123,8 +108,9 @@ def _pool(
     return lax.reduce_window(a, jnp.asarray(empty, a.dtype), fold, window, strides, [(low, high) for low, high in sides])
 
 
-# As `reader.REST` has them.
-REST: dict[str, Any] = {
+# As `reader.FUNCTIONS` has them; entry by entry by JAX's functions of NumPy's names, which find a common type for operands.
+FUNCTIONS: dict[str, Any] = {
+    **{name: getattr(jnp, PRIMITIVES[name].numpy, None) or getattr(lax, name) for name in (*reader.UNARY, *reader.BINARY)},
     "integer_pow": lambda a, y: lax.integer_pow(a, y), "convert": lambda a, dtype: a.astype(dtype),
     "dot": lambda a, b, contract, batch: lax.dot_general(a, b, (tuple(contract), tuple(batch))), "conv": _convolve,
     "select": lambda a, no, yes: jnp.where(a, yes, no), "clamp": lambda low, a, high: jnp.minimum(jnp.maximum(a, low), high),

@@ -15,7 +15,7 @@ from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_place
 from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram, alive
 from bayesprune.deploy.program.phases import plain
-from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, unread
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, computed, unread
 from bayesprune.structure.ops import record_of, written_out
 
 APART = "the network takes some of the rows apart from the others: its rows are not independent."
@@ -210,9 +210,7 @@ class _Writer:
         """The results of an operation on constants."""
         first = [self.keys.get(n, self.constants[n]) for n in inputs]
         second = [self.twins.get(n, value) for n, value in zip(inputs, first, strict=True)]
-        made = [equation.primitive.bind(*values, **equation.params) for values in (first, second)]
-        pairs = zip(*made, strict=True) if equation.primitive.multiple_results else [made]
-        return [self.same(*pair) for pair in pairs]
+        return [self.same(*pair) for pair in zip(computed(equation, first), computed(equation, second), strict=True)]
 
     def split(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
         axis, start, made = one.params["axis"], 0, []

@@ -81,9 +81,7 @@ def _over_the_field(plan: ShrinkPlan, small: Small, rng: np.random.Generator) ->
     zeros = {number: np.asarray(~known.nonzero(number)) for number in known.unknown}
     _evaluate(program, values, zeros)
     twin = build(plan, values, field.evaluate)
-    inputs = {program.rows: values[program.rows], **twin.program.constants}
-    for site, number in twin.program.weights.items():
-        inputs[number] = np.where(twin.alive[site], values[number][np.ix_(*twin.places[site])], 0)
+    inputs = {**twin.inputs(values), **twin.program.constants}
     smaller = {number: slim(zero, plan.keep[number]) for number, zero in zeros.items() if number in twin.program.sizes}
     _evaluate(twin.program, inputs, smaller)
     alike = _shapes(twin) == _shapes(small)
@@ -144,10 +142,7 @@ def _outputs(
         values[number] = np.where(known.unknown[number], spread, known.values[number]).astype(dtype)
     values[program.rows] = rows.astype(dtype)
     constants = {number: floating(array, dtype) for number, array in small.program.constants.items()}
-    inputs = {program.rows: values[program.rows], **constants}
-    for site, number in small.program.weights.items():
-        inputs[number] = np.where(small.alive[site], values[program.weights[site]][np.ix_(*small.places[site])], 0)
-        inputs[number] = inputs[number].astype(dtype)
+    inputs = {**small.inputs(values), **constants}
     for each, of in ((program, values), (small.program, inputs)):
         _run(each, of, dtype)
     return values[program.output], np.broadcast_to(inputs[small.program.output], values[program.output].shape)

@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.evaluate import evaluate, floating
-from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, OpProgram
+from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, OpProgram, reached
 from bayesprune.deploy.program.run import step
 
 Indicators = dict[int, np.ndarray]
@@ -53,15 +53,13 @@ def forward(program: OpProgram, unknown: Mapping[int, np.ndarray], values: Mappi
     constants = {number: np.zeros(np.shape(value), bool) for number, value in program.constants.items()}
     # In float64, so that what is folded is as exact as the network is.
     exact = {number: floating(value, np.float64) for number, value in program.constants.items()}
-    known = KnownArrays({**constants, **unknown}, {**exact, **values}, frozenset([program.rows]))
-    of_rows = {program.rows}
+    of_rows = frozenset(reached(program.ops, [program.rows]))
+    known = KnownArrays({**constants, **unknown}, {**exact, **values}, of_rows)
     for op in program.ops:
         for number, (pattern, made) in zip(op.outputs, _results(op, program, known), strict=True):
             known.unknown[number] = pattern
             known.values[number] = np.asarray(np.where(pattern, np.ones((), made.dtype), made))
-        if of_rows & set(op.inputs):
-            of_rows.update(op.outputs)
-    return KnownArrays(known.unknown, known.values, frozenset(of_rows))
+    return known
 
 
 def _results(op: Op, program: OpProgram, known: KnownArrays) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -1,7 +1,7 @@
 """What a product reads: of the slices that it sums over, those whose part of the sum is not a constant."""
 
+import functools
 from collections.abc import Mapping, Set
-from typing import Any
 
 import numpy as np
 
@@ -62,7 +62,4 @@ def constant_part(
 
 def grid(kept: list[np.ndarray]) -> np.ndarray:
     """Entries whose slices are all kept."""
-    grid: Any = np.ones((1,) * len(kept), bool)
-    for axis, k in enumerate(kept):
-        grid = grid & k.reshape([-1 if other == axis else 1 for other in range(len(kept))])
-    return grid
+    return np.asarray(functools.reduce(np.logical_and.outer, kept, np.ones((), bool)))

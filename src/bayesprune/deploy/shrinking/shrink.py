@@ -12,6 +12,7 @@ from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, Op, OpProgram, al
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 from bayesprune.deploy.shrinking.reads import constant_part, grid, summed
 from bayesprune.deploy.shrinking.reads import reads as reads_of
+from bayesprune.structure.values import compress
 
 MIXED = (
     "a constant of the network differs from place to place of an axis that holds rows and places together: keep the rows in an "
@@ -29,6 +30,13 @@ class Small:
     places: Mapping[str, list[np.ndarray]]
     alive: Mapping[str, np.ndarray]
     folds: frozenset[int]
+
+    def inputs(self, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """Its rows and weights, by number, of the arrays of the network."""
+        found = {self.program.rows: values[self.program.rows]}
+        for site, number in self.program.weights.items():
+            found[number] = np.where(self.alive[site], values[number][np.ix_(*self.places[site])], 0)
+        return found
 
 
 def build(plan: ShrinkPlan, values: Mapping[int, np.ndarray], evaluate: Evaluate = evaluate) -> Small:
@@ -48,11 +56,6 @@ class _Builder:
         self.folds: set[int] = set()
         self.emitted = {self.program.rows}  # arrays that the smaller program has, beside constants
 
-    @property
-    def of_one_row(self) -> bool:
-        """Whether sizes do not grow with the rows."""
-        return self.program.sizes[self.program.rows][0] > 0
-
     def small(self) -> Small:
         weights = {}
         self.arrive(self.program.rows)
@@ -64,11 +67,9 @@ class _Builder:
             self.op(op)
         output = self.program.output
         if output not in self.emitted:  # nothing that is alive reaches the outputs: they are the same for every row
-            result = self.new(self.program.sizes[output])
-            attributes = {"sizes": list(self.program.sizes[output]), "axes": list(range(len(self.program.sizes[output])))}
-            self.ops.append(Op("broadcast", (self.constant(self.values[output]),), (result,), attributes))
-            output = result
+            output = self.broadcast(self.constant(self.values[output]), self.program.sizes[output])
         ops, used = alive(self.ops, output)
+        of_one_row = self.program.sizes[self.program.rows][0] > 0
         program = OpProgram(
             ops=ops,
             sizes={i: sizes for i, sizes in self.sizes.items() if i in used | {self.program.rows, *weights.values()}},
@@ -76,7 +77,7 @@ class _Builder:
             weights={site: number for site, number in weights.items() if number in used},
             rows=self.program.rows,
             output=output,
-            one_by_one=self.program.one_by_one and (self.of_one_row or any(op.name == OPAQUE for op in ops)),
+            one_by_one=self.program.one_by_one and (of_one_row or any(op.name == OPAQUE for op in ops)),
         )
         places = {site: [np.flatnonzero(k) for k in self.keep[number]] for site, number in program.weights.items()}
         entries = {
@@ -112,7 +113,7 @@ class _Builder:
 
     def operand(self, number: int) -> int:
         """An operand in its smaller size: what is known everywhere is a constant."""
-        return number if number in self.emitted else self.constant(collapse(slim(self.values[number], self.keep[number])))
+        return number if number in self.emitted else self.constant(compress(slim(self.values[number], self.keep[number])))
 
     # ---- operations
     def op(self, op: Op) -> None:
@@ -149,9 +150,12 @@ class _Builder:
             return constant
         if any(value.shape[axis] > 1 for axis in rows):
             raise ValueError(MIXED)
-        result = self.new([-1 if axis in rows else size for axis, size in enumerate(value.shape)])
-        attributes = {"sizes": list(self.sizes[result]), "axes": list(range(value.ndim))}
-        self.ops.append(Op("broadcast", (constant,), (result,), attributes))
+        return self.broadcast(constant, [-1 if axis in rows else size for axis, size in enumerate(value.shape)])
+
+    def broadcast(self, number: int, sizes: Sequence[int]) -> int:
+        """An array as another one of as many axes, of these sizes."""
+        result = self.new(sizes)
+        self.ops.append(Op("broadcast", (number,), (result,), {"sizes": list(sizes), "axes": list(range(len(sizes)))}))
         return result
 
     def attributes(self, op: Op) -> Mapping[str, Any]:
@@ -179,7 +183,7 @@ class _Builder:
         if extra is None or not extra.any():
             self.ops.append(op._replace(inputs=tuple(inputs)))
             return
-        extra = collapse(extra)
+        extra = compress(extra)
         if any(size < 0 and n > 1 for size, n in zip(self.program.sizes[out], extra.shape, strict=True)):
             raise ValueError(MIXED)
         self.folds.add(out)
@@ -254,16 +258,3 @@ class _Builder:
             return
         constant = constant_part(self.plan, self.values, op, pairs, reads)
         self.write(op, inputs, self.evaluate(op, constant)[0] if constant else None)
-
-
-def collapse(array: np.ndarray) -> np.ndarray:
-    """One entry in the place of equal ones along an axis.
-
-    >>> collapse(np.array([[1.0, 2.0], [1.0, 2.0]])).tolist()
-    [[1.0, 2.0]]
-    """
-    for axis in range(array.ndim):
-        first = np.take(array, [0], axis) if array.shape[axis] else array
-        if array.shape[axis] > 1 and (array == first).all():
-            array = first
-    return array

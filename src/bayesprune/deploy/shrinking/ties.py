@@ -1,6 +1,7 @@
 """Slices of arrays that must leave together."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -220,23 +221,19 @@ def _concatenate(op: Op, ties: Ties) -> None:
         start += shape[along]
 
 
-def _slice(op: Op, ties: Ties) -> None:
-    (a,), (out,) = op.inputs, op.outputs
-    for axis, (low, high, by) in enumerate(op.attributes["ranges"]):
-        ties.tie(ties.slices(a, axis)[low : None if high < 0 else high : by], ties.slices(out, axis))
+def _part(kept: Callable[[Mapping[str, Any], int], Any]) -> Callable[[Op, Ties], None]:
+    """Of an operation that takes some slices along each axis; ``kept``: (attributes, axis) -> which, in their order."""
+
+    def tie(op: Op, ties: Ties) -> None:
+        (a,), (out,) = op.inputs, op.outputs
+        for axis in range(len(ties.program.shapes[a])):
+            ties.tie(ties.slices(a, axis)[kept(op.attributes, axis)], ties.slices(out, axis))
+
+    return tie
 
 
-def _take(op: Op, ties: Ties) -> None:
-    (a, *_), (out,) = op.inputs, op.outputs
-    for axis in range(len(ties.program.shapes[a])):
-        place = op.attributes["index"] if axis == op.attributes["axis"] else slice(None)
-        ties.tie(ties.slices(a, axis)[place], ties.slices(out, axis))
-
-
-def _reverse(op: Op, ties: Ties) -> None:
-    (a,), (out,) = op.inputs, op.outputs
-    for axis in range(len(ties.program.shapes[a])):
-        ties.tie(ties.slices(a, axis)[:: -1 if axis in op.attributes["axes"] else 1], ties.slices(out, axis))
+def _range(low: int, high: int, by: int) -> slice:
+    return slice(low, None if high < 0 else high, by)
 
 
 def _pad(op: Op, ties: Ties) -> None:
@@ -251,8 +248,8 @@ MOVEMENTS: dict[str, Callable[[Op, Ties], None]] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
     "concatenate": _concatenate,
-    "slice": _slice,
-    "take": _take,
-    "reverse": _reverse,
+    "slice": _part(lambda of, axis: _range(*of["ranges"][axis])),
+    "take": _part(lambda of, axis: of["index"] if axis == of["axis"] else slice(None)),
+    "reverse": _part(lambda of, axis: slice(None, None, -1 if axis in of["axes"] else 1)),
     "pad": _pad,
 }

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_matrix
 
 from bayesprune.core.checks import check_name
@@ -67,10 +66,7 @@ def convolve(
     """A convolution as one product of patches, channels last everywhere."""
     space = tuple(range(1, a.ndim - 1))
     a = np.pad(a, [(0, 0), *sides, (0, 0)]) if np.any(sides) else a
-    reach = [(n - 1) * d + 1 for n, d in zip(w.shape, dilation, strict=False)]
-    windows = sliding_window_view(a, reach, space)
-    steps, within = ([slice(None, None, n) for n in by] for by in (strides, dilation))
-    windows = windows[(slice(None), *steps, slice(None), *within)]
+    windows = reader.windows_of(a, space, w.shape[:-2], strides, dilation)
     patches = np.moveaxis(windows, len(space) + 1, -1)
     positions = patches.shape[: len(space) + 1]
     return (patches.reshape(math.prod(positions), -1) @ w.reshape(-1, w.shape[-1])).reshape(*positions, w.shape[-1])

@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.linear import LINEAR, MOVES, by_row, moved, moves, pattern
+from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.sparse.fusing import Fuser, Segment, StoredPlace
 
@@ -41,6 +42,19 @@ def folded(program: OpProgram, values: Arrays) -> dict[int, np.ndarray]:
         if all(i in known for i in op.inputs) and all(n >= 0 for n in program.sizes[op.outputs[0]]):
             known[op.outputs[0]] = np.asarray(reader.step(op.name, op.attributes, 1, *(known[i] for i in op.inputs)))
     return known
+
+
+def with_weights(
+    program: OpProgram, head: OpProgram, weights: Mapping[str, np.ndarray]
+) -> tuple[OpProgram, dict[int, np.ndarray]]:
+    """A network with these weights and its head as one program in its normal form, and what is known before there are rows.
+
+    Raises ``ValueError`` for operations that only JAX can run.
+    """
+    whole = normal(joined(program, head), program.weights.values())
+    check_data(whole)
+    given = {number: np.asarray(weights[site], np.float32) for site, number in program.weights.items()}
+    return whole, folded(whole, {**whole.constants, **given})
 
 
 def traced(program: OpProgram, random: Mapping[int, tuple[int, ...]]) -> dict[int, StoredPlace]:
@@ -106,8 +120,7 @@ class Finder:
         if alive is None or weights is None or getattr(weights, "dtype", np.float32) != np.float32:
             return None
         if op.name == "dot":
-            last = op.attributes["contract"] == [[len(before) - 1], [0]] and not op.attributes["batch"][0]
-            if not last or alive.ndim != 2 or len(before) < 2:
+            if not op.is_matrix_product(sizes) or len(before) < 2:
                 return None
             before, after = before[:1] + before[-1:], after[:1] + after[-1:]
         elif not whole:

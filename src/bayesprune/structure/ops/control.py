@@ -73,20 +73,15 @@ def _any_turn(value: Value) -> Value:
 
 def _first(value: Value) -> Value:
     """The slice of the first turn, which says where those of the others are, if they are equally far apart."""
-    made = _first_of(value)
-    if isinstance(made, Signals) or value.shape[0] == 1 or not math.prod(made.shape):
-        return made
-    assert isinstance(value, Weights)
+    if isinstance(value, Signals):
+        return value.labelled(value.labels[0])
     entries = value.entries
+    made = value.showing(entries[0], value.axes[1:])
+    if len(entries) == 1 or not math.prod(made.shape):
+        return made
     stride = int((entries[1] - entries[0]).flat[0])
     regular = all((later == entries[0] + turn * stride).all() for turn, later in enumerate(entries))
     return replace(made, stride=stride if regular else None)
-
-
-def _first_of(value: Value) -> Value:
-    if isinstance(value, Weights):
-        return value.showing(value.entries[0], value.axes[1:])
-    return value.labelled(value.labels[0])
 
 
 RECORDS = [

@@ -66,28 +66,18 @@ def _power(params: Params, numbers: Numbers) -> Products:
     return _quotient(params, numbers) if exponent is not None and exponent > 0 else _always(params, numbers)
 
 
-# Giles (2011), Approximating the erfinv function: two polynomials in w = -log(1 - x²), from the highest power, as XLA has them.
-_NEAR = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-_FAR = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
+# Giles (2011), Approximating the erfinv function: two polynomials in w = -log(1 - x²), below 5 and beyond it, from the highest
+# power, as XLA has them.
+_NEAR_AND_FAR = (
+    (2.81022636e-08, -0.000200214257),
+    (3.43273939e-07, 0.000100950558),
+    (-3.5233877e-06, 0.00134934322),
+    (-4.39150654e-06, -0.00367342844),
+    (0.00021858087, 0.00573950773),
+    (-0.00125372503, -0.0076224613),
+    (-0.00417768164, 0.00943887047),
+    (0.246640727, 1.00167406),
+    (1.50140941, 2.83297682),
 )
 
 
@@ -98,7 +88,7 @@ def _erf_inv(params: Params, shapes: Sequence[Any], known: Sequence[Any]) -> Any
         w = -jnp.log1p(-x * x)
         near = w < 5
         w = jnp.where(near, w - 2.5, jnp.sqrt(jnp.maximum(w, 5)) - 3)
-        p = functools.reduce(lambda p, pair: jnp.where(near, *pair) + p * w, zip(_NEAR, _FAR, strict=True), jnp.zeros_like(x))
+        p = functools.reduce(lambda p, pair: jnp.where(near, *pair) + p * w, _NEAR_AND_FAR, jnp.zeros_like(x))
         return jnp.where(jnp.abs(x) == 1, x * jnp.inf, p * x)
 
     return function

@@ -1,7 +1,7 @@
 """Operations that only move the entries of an array, done on labels of these entries."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Params, Primitive, Walk, integers
-from bayesprune.structure.values import NOTHING, Labels, Shape, Signals, Value, Weights, compress, expand
+from bayesprune.structure.values import NOTHING, Labels, Shape, Signals, Value, Weights, bits_of, compress, expand, made_of
 
 MANY = 1 << 14  # labels of one array from which on it pays to tell fewer apart
 
@@ -169,18 +169,11 @@ def moved(
     """An array whose entries are moved. ``permutation``: where nothing but its axes change places."""
     if isinstance(value, Signals):
         return value.labelled(move(value.labels))
-    axes = tuple(_bits(value.axes[axis] for axis in of_one) for of_one in sources)
+    axes = tuple(bits_of(value.axes[axis] for axis in of_one) for of_one in sources)
     if value.whole is not None and permutation is not None:
         order = tuple(value.whole.order[axis] for axis in permutation)
         return replace(value, axes=axes, whole=value.whole._replace(order=order))
     return value.showing(move(value.entries), axes)
-
-
-def _bits(sets: Iterable[int]) -> int:
-    bits = 0
-    for one in sets:
-        bits |= one
-    return bits
 
 
 def _concatenated(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
@@ -190,15 +183,7 @@ def _concatenated(walk: Walk, equation: Equation, inputs: list[Value]) -> list[V
         return [_joined_weights(weights, shapes, axis)]
     recorder = walk.recorder
     parts = [recorder.as_signals(one, "concatenated with data") if isinstance(one, Weights) else one for one in inputs]
-    result = Signals(_side_by_side(walk, [part.labels for part in parts], shapes, axis))
-    for part in parts:
-        result = replace(
-            result,
-            of_rows=result.of_rows or part.of_rows,
-            upstream=result.upstream | part.upstream,
-            heads=result.heads | part.heads,
-        )
-    return [result]
+    return [made_of(_side_by_side(walk, [part.labels for part in parts], shapes, axis), parts)]
 
 
 def _side_by_side(walk: Walk, labels: list[Labels], shapes: list[Shape], axis: int) -> Labels:
@@ -215,7 +200,7 @@ def _side_by_side(walk: Walk, labels: list[Labels], shapes: list[Shape], axis: i
 def _joined_weights(inputs: list[Weights], shapes: list[Shape], axis: int) -> Weights:
     entries = concatenate([value.entries for value in inputs], shapes, axis)
     sites = tuple(dict.fromkeys(site for value in inputs for site in value.sites))
-    axes = tuple(_bits(column) for column in zip(*(value.axes for value in inputs), strict=True))
+    axes = tuple(bits_of(column) for column in zip(*(value.axes for value in inputs), strict=True))
     strides = {value.stride for value in inputs}
     stride = strides.pop() if len(strides) == 1 else None
     return Weights(sites, axes, listed=entries, solid=any(value.solid for value in inputs), stride=stride)
@@ -240,7 +225,7 @@ def _padded(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] 
 def _of_one(
     name: str, plan: str, move: Callable[..., Any], axis: Callable[..., Any], sources: Callable[..., Any] = _kept
 ) -> Primitive:
-    """Of one array."""
+    """Of one array. ``sources``: for each axis of the result, the axes of the array that run along it."""
 
     def read(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
         shapes = tuple(equation.invars[0].aval.shape), tuple(equation.outvars[0].aval.shape)
@@ -249,7 +234,7 @@ def _of_one(
             return None
         return [moved(inputs[0], labels, sources(equation.params, *shapes), equation.params.get("permutation"))]
 
-    return Primitive(name, read=read, move=move, sources=sources, axis=axis, linear="sum", keeps=True, plan=plan)
+    return Primitive(name, read=read, move=move, axis=axis, linear="sum", keeps=True, plan=plan)
 
 
 def _of_several(name: str, plan: str, read: Callable[..., Any], axis: Callable[..., Any]) -> Primitive:

@@ -33,7 +33,7 @@ def _note(recorder: Recorder, equation: Equation, inputs: list[Value]) -> None:
 def _product(recorder: Recorder, params: Params, lhs: Value, rhs: Value) -> Value:
     (contracted, batched) = params["dimension_numbers"]
     if isinstance(lhs, Weights) and isinstance(rhs, Weights):
-        bits = recorder.role(lhs, 0, 0, inputs=contracted[0], outputs=_free(lhs, contracted[0]))
+        bits = recorder.role(lhs, 0, 0, inputs=contracted[0], outputs=_Side(lhs, contracted[0], ()).free)
         lhs = replace(recorder.as_signals(lhs, "multiplied with other weights before any data"), heads=bits)
     sides = [_Side(value, c, b) for value, c, b in zip((lhs, rhs), contracted, batched, strict=True)]
     if isinstance(lhs, Weights):
@@ -41,10 +41,6 @@ def _product(recorder: Recorder, params: Params, lhs: Value, rhs: Value) -> Valu
     if isinstance(rhs, Weights):
         return _by_weights(recorder, sides[0], sides[1], first=True)
     return _of_signals(recorder, *sides)
-
-
-def _free(value: Value, contracted: Sequence[int]) -> list[int]:
-    return [axis for axis in range(len(value.shape)) if axis not in contracted]
 
 
 class _Side:
