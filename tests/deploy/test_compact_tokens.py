@@ -216,6 +216,9 @@ def test_a_file_says_what_its_tables_take(beyond, tmp_path) -> None:
         again.predict(x)
     with pytest.raises(ValueError, match=rf"x\[:, 2\] holds {beyond}"):
         again.predict_draws(jax.random.key(0), x, 2)
+    for looked_up in (again.predict, functools.partial(bp.deploy.DrawsEngine(again).predict, jax.random.key(0))):
+        with pytest.raises(ValueError, match=rf"x\[:, 2\] holds {beyond}"):
+            looked_up(x.tolist())
     with pytest.raises(
         ValueError, match=rf"entry 2 of a row holds {beyond}, and Embed_0.embedding, where it is looked up, takes 0 to 10"
     ):

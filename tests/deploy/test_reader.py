@@ -38,6 +38,19 @@ def test_pools_are_those_of_each_window(name, how) -> None:
     np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["int32", "uint8", "int8", "bool", "float32"])
+def test_numbers_become_those_that_xla_makes_of_them_also_beyond_a_type(kind: str) -> None:
+    x = np.array(
+        [0.0, -0.7, 3.99, 127.5, 300.0, -129.0, 2.0**31, -(2.0**31), 3e9, -3e9, 1e38, np.inf, -np.inf, np.nan], np.float32
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = reader.step("convert", {"dtype": kind}, len(x), x)
+    wanted = np.asarray(lax.convert_element_type(x, kind))
+    assert made.dtype == wanted.dtype
+    np.testing.assert_array_equal(made, wanted)
+
+
 def test_the_logistic_function_is_that_of_decimals() -> None:
     getcontext().prec = 40
     for dtype, tolerance in ((np.float32, 1e-6), (np.float64, 1e-15)):

@@ -308,6 +308,17 @@ def pool(a, fold, empty, window, strides, sides):
     return a
 
 
+def convert(a, dtype):
+    """As XLA does it: what is beyond the whole numbers of a type is the nearest of them, and NaN is 0."""
+    if a.dtype.kind != "f" or np.dtype(dtype).kind not in "iu":
+        return a.astype(dtype)
+    ends = np.iinfo(dtype)
+    with np.errstate(invalid="ignore"):
+        whole = a.astype(dtype)
+    whole = np.where(a >= ends.max, ends.max, np.where(a <= ends.min, ends.min, whole))
+    return np.where(np.isnan(a), 0, whole).astype(dtype)
+
+
 def _logistic(a):
     with np.errstate(over="ignore"):  # 1 / infinity is the right limit
         return 1 / (1 + np.exp(-a))
@@ -322,7 +333,7 @@ def _special(name, a):
 
 
 REST: dict = {
-    "integer_pow": lambda a, y: a**y, "convert": lambda a, dtype: a.astype(dtype), "dot": dot, "conv": convolve,
+    "integer_pow": lambda a, y: a**y, "convert": convert, "dot": dot, "conv": convolve,
     "select": lambda a, no, yes: np.where(a, yes, no), "clamp": lambda low, a, high: np.minimum(np.maximum(a, low), high),
     "reshape": lambda a, sizes: a.reshape(sizes), "transpose": lambda a, order: a.transpose(order), "lookup": lookup,
     "broadcast": lambda a, sizes, axes: np.broadcast_to(np.expand_dims(a, [*({*range(len(sizes))} - {*axes})]), sizes),

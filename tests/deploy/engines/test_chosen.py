@@ -152,6 +152,8 @@ def test_a_measurement_goes_through_a_file(tmp_path) -> None:
     again = bp.load(tmp_path / "net.bayesprune")
     assert again.choice == quick.choice
     np.testing.assert_allclose(again.predict(x), small.predict(x, engine="jax"), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="is empty"):
+        again.predict(x[:0])
 
 
 def test_a_measurement_that_names_no_kernel_of_ours_is_refused() -> None:

@@ -21,6 +21,7 @@ from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Points
 from bayesprune.deploy.shrinking.cost import Cost
 from bayesprune.model.bnn import STATE
+from tests.deploy import functions
 from tests.structure.nets import NETS
 
 onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
@@ -234,6 +235,16 @@ def test_pools_and_convolutions_of_integers_are_refused(tmp_path, name) -> None:
     with pytest.raises(ValueError, match=f"'{name}' of integers"):
         export_onnx(compact_of(ops, sizes, {3: KERNEL}, 2), tmp_path / "net.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_numbers_beyond_whole_ones_are_the_nearest_of_them(tmp_path) -> None:
+    """What is far out is clipped behind: Cast alone makes the least whole number of the largest float."""
+    x = np.array([[3e9, -3e9, 2.5, -0.5]], np.float32)
+    program = functions.program_of(lambda w, x: jnp.clip(x.astype(jnp.int32), -9, 9).astype(jnp.float32), {}, (4,))
+    small = functions.compact_of(program)
+    np.testing.assert_array_equal(exported(tmp_path, small)(x), [[9.0, -9.0, 2.0, 0.0]])
+    for engine in ("jax", "kernels"):
+        np.testing.assert_array_equal(small.predict(x, engine=engine), [[9.0, -9.0, 2.0, 0.0]])
 
 
 def test_bytes_pass_through_but_nothing_is_computed_with_them(tmp_path) -> None:

@@ -87,7 +87,7 @@ class DrawsEngine:
 
     def outputs(self, networks: TableNetworks, x: ArrayTree) -> np.ndarray:
         """E[y | x, w] of each network: (networks, rows, outputs). ``x``: (rows, *input_shape)."""
-        rows = checked(self.compact.inputs, x)
+        rows = checked(self.compact.inputs, x, getattr(self.compact, "bounds", ()))
         steps = self.of_many if len(rows) >= MANY_ROWS else self.steps
         made = np.concatenate([self._rows(steps, networks, part) for part in self._parts(rows, networks.size, steps)], 1)
         return made[..., None] if self._one_output else made
@@ -114,7 +114,7 @@ class DrawsEngine:
         check_name("noise", noise, NOISES)
         check_integer(num_samples, "num_samples")
         rng = generator(rng_key)
-        rows = checked(self.compact.inputs, x)
+        rows = checked(self.compact.inputs, x, getattr(self.compact, "bounds", ()))
         if noise == "weights" or (noise == "auto" and not self.local_pays(len(rows), num_samples)):
             return self.mean(x, rng_key=rng, num_samples=num_samples)
         steps, law = self._local, self.compact.law

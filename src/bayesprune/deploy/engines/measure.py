@@ -49,7 +49,7 @@ class Choice:
         >>> [choice.at(rows)["engine"] for rows in (1, 10, 11, 5000)]
         ['kernels', 'kernels', 'jax', 'jax']
         """
-        return self.table[min(self.table, key=lambda size: (abs(math.log(int(size) / rows)), int(size)))]
+        return self.table[min(self.table, key=lambda size: (abs(math.log(int(size) / max(1, rows))), int(size)))]
 
     def kernels(self, rows: int) -> dict[int, str]:
         """{operation: kernel} for so many rows, as `Engine` takes them."""

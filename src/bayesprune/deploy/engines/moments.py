@@ -75,7 +75,7 @@ class MomentEngine:
 
     def outputs(self, x: np.ndarray) -> LayerMoments:
         """Of the network's outputs, before the likelihood's mean: (rows, *outputs) both."""
-        x = checked(self.compact.inputs, x)
+        x = checked(self.compact.inputs, x, getattr(self.compact, "bounds", ()))
         parts = [self._block(x[i : i + ROWS]) for i in range(0, len(x), ROWS)]
         return LayerMoments(*(np.concatenate(of) for of in zip(*parts, strict=True)))
 

@@ -118,7 +118,11 @@ def _step(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[A
         return _convolve(graph, at, a, arrays[1]) if name == "conv" else _pool(graph, op, sizes, a)
     match name:
         case "convert":
-            return graph.cast(a, jax.dtypes.canonicalize_dtype(at["dtype"]))
+            kind = jax.dtypes.canonicalize_dtype(at["dtype"])
+            if graph.type(a).kind == "f" and kind == np.int32:  # of what is beyond these Cast may make anything
+                ends = (-(2.0**31), np.nextafter(np.float32(2.0**31), np.float32(0.0)))
+                a = graph.add("Clip", a, *(np.asarray(end, graph.type(a)) for end in ends))
+            return graph.cast(a, kind)
         case "select":
             return graph.add("Where", graph.cast(a, bool), *graph.alike(arrays[:0:-1]))
         case "dot":

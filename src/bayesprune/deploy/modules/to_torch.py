@@ -129,6 +129,15 @@ def _broadcast(a: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
     return a.reshape(shape).expand(*sizes)
 
 
+def _convert(a: Tensor, dtype: object) -> Tensor:
+    """As `reader.convert`."""
+    kind = getattr(torch, str(dtype))
+    if a.is_floating_point() and not (kind.is_floating_point or kind is torch.bool):
+        ends = torch.iinfo(kind)
+        return torch.nan_to_num(a.double(), nan=0.0).clamp(ends.min, ends.max).to(kind)
+    return a.to(kind)
+
+
 def _product(a: Tensor, axes: Sequence[int]) -> Tensor:
     return functools.reduce(lambda made, axis: made.prod(axis), sorted(axes, reverse=True), a)
 
@@ -136,7 +145,7 @@ def _product(a: Tensor, axes: Sequence[int]) -> Tensor:
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: OTHER.get(name) or getattr(torch, name) for name in (*reader.UNARY, *reader.BINARY)},
     "integer_pow": lambda a, y: a**y,
-    "convert": lambda a, dtype: a.to(getattr(torch, "bool" if dtype == "bool" else str(dtype))),
+    "convert": _convert,
     "dot": _dot,
     "conv": _convolve,
     "select": lambda a, no, yes: torch.where(a, yes, no),

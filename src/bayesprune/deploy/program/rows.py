@@ -35,16 +35,17 @@ def how_many(inputs: Packing, x: Any) -> int:
 
 def check_bounds(bounds: Sequence[Bounds | None], inputs: Packing, x: ArrayTree) -> None:
     """Refuse whole numbers that the network's tables do not have; other faults of rows are found by what runs."""
-    if not any(bounds) or jax.tree.structure(x) != inputs.structure:
+    if not any(bounds) or not (inputs.is_one or jax.tree.structure(x) == inputs.structure):
         return
-    for limits, leaf, value in zip(bounds, inputs.leaves, jax.tree.leaves(x), strict=True):
-        rows = np.asarray(value)
+    for limits, leaf, value in zip(bounds, inputs.leaves, [x] if inputs.is_one else jax.tree.leaves(x), strict=True):
+        rows = np.asarray(value)  # of one array also nested lists
         if limits is not None and rows.shape[1:] == leaf.shape and len(rows):
             check_places(rows, leaf.name, limits)
 
 
-def checked(inputs: Packing, x: ArrayTree) -> np.ndarray:
-    """`taken`, in float32. Raises ``ValueError`` for another shape, no rows, NaN and infinities."""
+def checked(inputs: Packing, x: ArrayTree, bounds: Sequence[Bounds | None] = ()) -> np.ndarray:
+    """`taken`, in float32. Raises ``ValueError`` for another shape, no rows, NaN and infinities, and as `check_bounds`."""
+    check_bounds(bounds, inputs, x)
     return checked_rows(taken(inputs, x), inputs.row_shape)
 
 
