@@ -3,11 +3,14 @@
 import warnings
 from decimal import Decimal, getcontext
 
+import jax
 import numpy as np
 import pytest
 from jax import lax
 
 from bayesprune.deploy import reader
+from bayesprune.structure.ops import trees
+from tests.deploy import small_trees
 from tests.deploy.functions import rows
 
 ONE_BY_ONE = {"window_sum": np.sum, "window_max": np.max, "window_min": np.min}
@@ -36,6 +39,18 @@ def test_pools_are_those_of_each_window(name, how) -> None:
         expected[place] = ONE_BY_ONE[name](padded[tuple(slice(at, at + n) for at, n in zip(corner, window, strict=True))])
     assert (made.dtype, made.shape) == (np.float32, expected.shape)
     np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_trees_are_those_of_each_row_down_each_tree() -> None:
+    x = np.concatenate([rows(np.random.default_rng(0), 50, 4), [[0.1, 0.3, 0.2, -0.5]]]).astype(np.float32)  # at all cuts
+    wanted = small_trees.one_by_one(x)
+    made = reader.step("trees", small_trees.HOW, len(x), x, *small_trees.NODES)
+    assert made.dtype == np.float32 and len(np.unique(wanted, axis=0)) > 6
+    np.testing.assert_allclose(made, wanted, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(lambda x: trees.walked(x, *small_trees.NODES, **small_trees.HOW))(x), wanted, rtol=1e-6)
+    several = jax.vmap(lambda x: trees.walked(x, *small_trees.NODES, **small_trees.HOW))(x.reshape((3, 17, 4)))
+    np.testing.assert_allclose(several.reshape((51, 2)), wanted, rtol=1e-6)
+    assert reader.step("trees", small_trees.HOW, 0, x[:0], *small_trees.NODES).shape == (0, 2)
 
 
 @pytest.mark.parametrize("kind", ["int32", "uint8", "int8", "bool", "float32"])

@@ -308,6 +308,28 @@ def pool(a, fold, empty, window, strides, sides):
     return a
 
 
+def trees(x, column, at, below, values, roots, turns, depth):
+    """Every row from each root to its leaf, below which is 0; what leaves add to the numbers, tree after tree, by turns.
+
+    A few rows and trees at a time: their nodes, and where the rows are in them, stay in the processor's cache.
+    """
+    column, below, roots = (array.astype(np.int32) for array in (column, below, roots))
+    made = np.zeros((len(x), turns * values.shape[1]), values.dtype)
+    for row in range(0, len(x), 4096):
+        some = x[row : row + 4096]
+        numbers, begins = some.ravel(), (np.arange(len(some), dtype=np.int32) * np.int32(x.shape[1]))[:, None]
+        together = max(1, (1 << 16) // len(some) // turns) * turns
+        for first in range(0, len(roots), together):
+            node = np.tile(roots[first : first + together], (len(some), 1))
+            for _ in range(depth):
+                higher = numbers.take(begins + column.take(node, mode="clip"), mode="clip") > at.take(node, mode="clip")
+                following = below.take(node, mode="clip")
+                np.copyto(node, following + higher, where=following > 0)
+            added = values.take(node, axis=0, mode="clip")
+            made[row : row + 4096] += added.reshape((len(some), -1, made.shape[1])).sum(axis=1)
+    return made
+
+
 def convert(a, dtype):
     """As XLA does it: what is beyond the whole numbers of a type is the nearest of them, and NaN is 0."""
     if a.dtype.kind != "f" or np.dtype(dtype).kind not in "iu":
@@ -341,12 +363,18 @@ REST: dict = {
     "take": lambda a, index, axis: np.take(a, index, axis), "reverse": lambda a, axes: np.flip(a, axes),
     "concatenate": lambda *arrays, axis: np.concatenate(arrays, axis),
     "pad": lambda a, filler, sides: np.pad(a, sides, constant_values=np.asarray(filler).item()),
+    "trees": trees,
     **{name: lambda a, axes, fold=fold: fold(a, axis=tuple(axes)) for name, fold in REDUCE.items()},
     **{name: lambda a, *, name=name, **how: pool(a, WINDOW[name], EMPTY[name], **how) for name in WINDOW},
 }  # fmt: skip
 FUNCTIONS: dict = {**UNARY, **BINARY, **REST}
 NAMES = frozenset(FUNCTIONS)
-TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3}  # arrays; all others take one
+# Arrays; all others take one.
+TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {
+    "select": 3,
+    "clamp": 3,
+    "trees": 7,
+}  # arrays; all others take one
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def _reached(
     answer = np.repeat(np.arange(len(others)) * answers, len(trees.roots))
     found = []
     while len(node):
-        ends = trees.below[node] == node
+        ends = trees.below[node] == 0
         found.append((node[ends], tree[ends], answer[ends]))
         node, tree, answer = node[~ends], tree[~ends], answer[~ends]
 
@@ -102,7 +102,7 @@ def _reached(
         first = np.where(apart & (asked == 0), power[column], 0)  # it is here that the way asks something of this player
         by_row, by_other = np.flatnonzero(apart & (asked != EXCLUDED)), np.flatnonzero(~apart | (asked != NEEDED))
         both, above = np.append(by_row, by_other), np.append(of_row[by_row], of_other[by_other])
-        node = np.where(above, trees.above[node[both]], trees.below[node[both]])
+        node = trees.below[node[both]] + above
         tree = tree[both]
         answer = np.append((answer + NEEDED * first)[by_row], (answer + EXCLUDED * first)[by_other])
     leaf, tree, answer = map(np.concatenate, zip(*found, strict=True))

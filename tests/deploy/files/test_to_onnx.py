@@ -21,7 +21,7 @@ from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.weights import Draws, Points
 from bayesprune.deploy.shrinking.cost import Cost
 from bayesprune.model.bnn import STATE
-from tests.deploy import functions
+from tests.deploy import functions, small_trees
 from tests.structure.nets import NETS
 
 onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
@@ -116,6 +116,9 @@ CASES: list[tuple[str, dict[str, Any], list[Any], tuple[int, ...]]] = [
     ("pad", {"sides": [[0, 0], [1, 0], [0, 2]]}, [X, np.float32(-1.5)], VECTORS),
     ("pad", {"sides": [[0, 0], [1, 0], [0, 2]]}, [X, np.zeros((1,), np.int32)], VECTORS),
     ("pad", {"sides": [[0, 0], [0, 0], [0, 0]]}, [X, np.float32(1)], VECTORS),
+    ("trees", small_trees.HOW, [X, *small_trees.NODES], (4,)),
+    ("trees", small_trees.HOW | {"turns": 1}, [X, *small_trees.NODES], (4,)),
+    ("trees", small_trees.HOW, [X, *small_trees.NODES[:3], np.tile(small_trees.VALUES, (1, 3)), small_trees.ROOTS], (4,)),
 ]
 
 

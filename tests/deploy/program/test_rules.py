@@ -12,6 +12,7 @@ from bayesprune.deploy.program import run
 from bayesprune.deploy.program.one_pass import check_program
 from bayesprune.deploy.program.ops import Op
 from bayesprune.deploy.program.rules import Abstract, made
+from tests.deploy import small_trees
 
 RNG = np.random.default_rng(0)
 REAL, WHOLE = RNG.uniform(0.3, 0.9, (2, 3, 4)).astype(np.float32), np.arange(24, dtype=np.int32).reshape(2, 3, 4)
@@ -40,6 +41,7 @@ CASES: list[tuple[str, dict[str, Any], list[Any]]] = [
     ("reverse", {"axes": [1, 2]}, [REAL]),
     ("concatenate", {"axis": 2}, [REAL, WHOLE]),
     ("pad", {"sides": [[0, 0], [1, 0], [0, 2]]}, [REAL, ONE]),
+    ("trees", small_trees.HOW, [REAL[:, 0], *small_trees.NODES]),
 ]
 ODD: list[Any] = [-7, -1, 0, 1, 2, 5, 1.5, True, None, "float16", "object", [], [1], {}]
 

@@ -53,6 +53,9 @@ class Operations:
         if op.name in ("dot", "conv") and op.inputs[1] in self.known and (made := self._linear(op, shape)) is not None:
             self.values[number] = made
             return
+        if op.name == "trees" and self.known.keys() >= set(op.inputs[1:]):
+            self.values[number] = self._walked(op, shape)
+            return
         refs = [self.read(i) for i in op.inputs]
         at = op.attributes
         match op.name:
@@ -158,6 +161,29 @@ class Operations:
             return _sum(REDUCE["reduce_sum"], [a.shape[axis] for axis in left], terms, out.at(index))
 
         return product
+
+    def _walked(self, op: Op, shape: Sequence[int]) -> Ref:
+        """The sum over the trees of each number, from their roots to leaves."""
+        x, out = self.read(op.inputs[0]), self.source.buffer(shape)
+        column, at, below, values, roots = (self.known[number] for number in op.inputs[1:])
+        turns, targets = op.attributes["turns"], values.shape[1]
+        column_of, below_of, root_of = map(self.source.indices, (column, below, roots))
+        at_of, value_of = (self.source.table(part.ravel().astype(np.float32)) for part in (at, values))
+
+        def walk(index: list[str]) -> Sequence[str]:
+            row, number = index
+            return [
+                "float s = 0.0f;",
+                f"for (int t = {number} / {targets}; t < {len(roots)}; t += {turns}) {{",
+                f"  uint32_t n = {root_of}[t];",
+                f"  while ({below_of}[n]) n = {below_of}[n] + ({x.at([row, f'{column_of}[n]'])} > {at_of}[n]);",
+                f"  s += {value_of}[n * {targets} + {number} % {targets}];",
+                "}",
+                f"{out.at(index)} = s;",
+            ]
+
+        self.source.loops(shape, walk)
+        return out
 
     # ---- numbers that move
     def _stays(self, op: Op) -> bool:

@@ -12,6 +12,7 @@ from jax.typing import DTypeLike
 from bayesprune.deploy.program.packing import Packing
 
 OPSET, IR = 18, 8  # of 2022: the first whose reductions all take their axes alike
+LEARNING, OPSET_OF_LEARNING = "ai.onnx.ml", 3  # the standard's part for machine learning
 LARGEST = 2_000_000_000
 OUTPUT = "mean"
 Array = str | np.ndarray  # by its name in the graph, or known now
@@ -105,6 +106,8 @@ def model(graph: OnnxGraph, output: Sequence[int]) -> Any:
 
     inputs = [value(leaf.name, (-1, *leaf.shape)) for leaf in graph.inputs.leaves]
     network = helper.make_graph(graph.nodes, "network", inputs, [value(OUTPUT, output)], list(graph.arrays.values()))
-    made = helper.make_model(network, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="bayesprune")
+    opsets = {"": OPSET} | ({LEARNING: OPSET_OF_LEARNING} if any(node.domain for node in graph.nodes) else {})
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    made = helper.make_model(network, opset_imports=imports, ir_version=IR, producer_name="bayesprune")
     onnx.checker.check_model(made, full_check=True)
     return made

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprune.core.files import write_atomically
 from bayesprune.core.given import RandomKey
-from bayesprune.deploy.files.onnx_graph import OUTPUT, Array, OnnxGraph, integers, model
+from bayesprune.deploy.files.onnx_graph import LEARNING, OUTPUT, Array, OnnxGraph, integers, model
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.rules import COMPARE
 from bayesprune.deploy.program.weights import Draws, Law, Weighted, checked
@@ -129,6 +129,8 @@ def _step(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], arrays: Sequence[A
             return _dot(graph, op, sizes, *graph.alike(arrays))
         case "lookup":
             return _look_up(graph, a, arrays[1], before[0], len(before) - 1, at["fill"])
+        case "trees":
+            return _walk(graph, at["turns"], arrays)
         case "reshape":
             return graph.reshape(a, at["sizes"])
         case "transpose":
@@ -157,6 +159,40 @@ def _entry_by_entry(graph: OnnxGraph, name: str, onnx: Any, arrays: Sequence[Any
         return graph.add("Not", made) if name == "ne" else made
     alike = graph.alike(arrays, np.float32 if name == "div" else np.int32)
     return graph.add(onnx, *alike) if isinstance(onnx, str) else onnx(graph.add, *alike, **at)
+
+
+def _walk(graph: OnnxGraph, turns: int, arrays: Sequence[Any]) -> Array:
+    """Trees, whose nodes must be known: an operator of the standard's part for machine learning."""
+    x, *known = arrays
+    if any(isinstance(array, str) for array in known):
+        raise ValueError("trees whose nodes are made within the network, which ONNX does not walk.")
+    column, at, below, values, roots = known
+    last = np.append(roots[1:], len(below))
+    if not (roots < last).all():
+        raise ValueError("trees whose nodes are not one tree after the other, which ONNX does not walk.")
+    tree, node = np.repeat(np.arange(len(roots)), last - roots), np.concatenate([*map(np.arange, last - roots)])
+    leaf = below == 0
+    inside = np.where(leaf, 0, below - roots[tree])
+    target = np.arange(values.shape[1]) + (tree[leaf] % turns * values.shape[1])[:, None]
+    of_leaf = lambda array: np.repeat(array[leaf], values.shape[1]).tolist()  # noqa: E731
+    return graph.add(
+        "TreeEnsembleRegressor",
+        graph.cast(x, np.float32),
+        dtype=np.float32,
+        domain=LEARNING,
+        n_targets=turns * values.shape[1],
+        nodes_treeids=tree.tolist(),
+        nodes_nodeids=node.tolist(),
+        nodes_featureids=column.astype(int).tolist(),
+        nodes_modes=np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        nodes_values=at.astype(float).tolist(),
+        nodes_truenodeids=inside.tolist(),
+        nodes_falsenodeids=np.where(leaf, 0, inside + 1).tolist(),
+        target_treeids=of_leaf(tree),
+        target_nodeids=of_leaf(node),
+        target_ids=target.ravel().tolist(),
+        target_weights=values[leaf].astype(float).ravel().tolist(),
+    )
 
 
 def _dot(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], a: Array, b: Array) -> Array:

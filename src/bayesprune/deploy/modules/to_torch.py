@@ -129,6 +129,16 @@ def _broadcast(a: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
     return a.reshape(shape).expand(*sizes)
 
 
+def _walk(
+    x: Tensor, column: Tensor, at: Tensor, below: Tensor, values: Tensor, roots: Tensor, turns: int, depth: int
+) -> Tensor:
+    """As `reader.trees`."""
+    column, below, node = column.long(), below.long(), roots.long().expand(len(x), -1)
+    for _ in range(depth):
+        node = torch.where(below[node] > 0, below[node] + (x.gather(1, column[node]) > at[node]), node)
+    return values[node].reshape(len(x), -1, turns * values.shape[1]).sum(1)
+
+
 def _convert(a: Tensor, dtype: object) -> Tensor:
     """As `reader.convert`."""
     kind = getattr(torch, str(dtype))
@@ -146,6 +156,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: OTHER.get(name) or getattr(torch, name) for name in (*reader.UNARY, *reader.BINARY)},
     "integer_pow": lambda a, y: a**y,
     "convert": _convert,
+    "trees": _walk,
     "dot": _dot,
     "conv": _convolve,
     "select": lambda a, no, yes: torch.where(a, yes, no),

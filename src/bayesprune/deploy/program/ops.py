@@ -14,6 +14,7 @@ ELEMENTWISE = frozenset([*reader.UNARY, *reader.BINARY, "integer_pow", "convert"
 # Bilinear: what one factor is worth depends on where the other is zero.
 PRODUCTS = frozenset(["mul", "dot", "conv"])
 OPAQUE = "opaque"  # an operation of JAX that is kept as it is, and all that it reads and makes
+KEPT_WHOLE = frozenset([OPAQUE, "trees"])  # all that they read and make
 GONE = "operations on single rows"  # of a network traced for one row, for the sake of an operation that fell away
 
 

@@ -21,7 +21,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "integer_pow": ("y",), "convert": ("dtype",), "dot": ("contract", "batch"), "lookup": ("fill",), "reshape": ("sizes",),
     "conv": ("data", "weights", "result", "strides", "sides", "dilation", "groups"), "transpose": ("order",),
     "broadcast": ("sizes", "axes"), "slice": ("ranges",), "take": ("index", "axis"), "reverse": ("axes",), "pad": ("sides",),
-    "concatenate": ("axis",), **dict.fromkeys(reader.REDUCE, ("axes",)),
+    "concatenate": ("axis",), "trees": ("turns", "depth"), **dict.fromkeys(reader.REDUCE, ("axes",)),
     **dict.fromkeys(reader.WINDOW, ("window", "strides", "sides")),
 }  # fmt: skip
 LARGEST_POWER = 1 << 16
@@ -221,10 +221,30 @@ def _padded(a: Abstract, filler: Abstract, sides: object) -> Abstract:
     return Abstract(tuple(n + low + high for n, (low, high) in zip(a.shape, sides, strict=True)), a.kind)
 
 
+def _walked(
+    x: Abstract,
+    column: Abstract,
+    at: Abstract,
+    below: Abstract,
+    values: Abstract,
+    roots: Abstract,
+    turns: object,
+    depth: object,
+) -> Abstract:
+    _check(x.kind == at.kind == values.kind == "f" and len(x.shape) == len(values.shape) == 2, "trees of no numbers")
+    _check(column.kind == below.kind == roots.kind == "i" and len(roots.shape) == 1, "trees of nodes without numbers")
+    nodes = {column.shape, at.shape, below.shape, values.shape[:1]}
+    _check(len(nodes) == 1 and min(x.shape[1], *values.shape) > 0, f"trees of nodes in the shapes {nodes}")
+    (turns,), (depth,) = _whole([turns], 1), _whole([depth], 0)
+    _check(roots.shape[0] % turns == 0 and depth <= values.shape[0], f"{roots.shape[0]} trees by {turns} turns, {depth} deep")
+    return Abstract((x.shape[0], turns * values.shape[1]), "f")
+
+
 RULES: dict[str, Callable[..., Abstract]] = {
     "integer_pow": _power, "convert": _converted, "select": _selected, "clamp": _clamped, "dot": _dot, "conv": _convolved,
     "lookup": _looked_up, "reshape": _reshaped, "transpose": _transposed, "broadcast": _broadcast, "slice": _sliced,
     "take": _taken, "reverse": _reversed, "concatenate": _concatenated, "pad": _padded,
+    "trees": _walked,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from bayesprune.core.types import Array
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram
 from bayesprune.structure.ops import PRIMITIVES
+from bayesprune.structure.ops.trees import by_gathers
 
 
 def run(
@@ -123,5 +124,5 @@ FUNCTIONS: dict[str, Any] = {
     "reduce_sum": lambda a, axes: jnp.sum(a, tuple(axes)), "reduce_prod": lambda a, axes: jnp.prod(a, tuple(axes)),
     "reduce_max": lambda a, axes: jnp.max(a, tuple(axes)), "reduce_min": lambda a, axes: jnp.min(a, tuple(axes)),
     "window_sum": functools.partial(_pool, lax.add, 0.0), "window_max": functools.partial(_pool, lax.max, -jnp.inf),
-    "window_min": functools.partial(_pool, lax.min, jnp.inf),
+    "window_min": functools.partial(_pool, lax.min, jnp.inf), "trees": by_gathers,
 }  # fmt: skip

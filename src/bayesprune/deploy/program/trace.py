@@ -275,6 +275,8 @@ class _Writer:
                 if any(low < 0 or high < 0 or inner for low, high, inner in params["padding_config"]):
                     raise NotAsData
                 attributes = {"sides": [[int(low), int(high)] for low, high, _ in params["padding_config"]]}
+            case "trees":
+                attributes = {"turns": int(params["turns"]), "depth": int(params["depth"])}
             case _:  # entry by entry
                 attributes = {}
         return record.plan, attributes

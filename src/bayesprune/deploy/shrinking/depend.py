@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.evaluate import evaluate, floating
-from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, PRODUCTS, Op, OpProgram, reached
+from bayesprune.deploy.program.ops import ELEMENTWISE, KEPT_WHOLE, PRODUCTS, Op, OpProgram, reached
 from bayesprune.deploy.program.run import step
 
 Indicators = dict[int, np.ndarray]
@@ -67,7 +67,7 @@ def _results(op: Op, program: OpProgram, known: KnownArrays) -> list[tuple[np.nd
     shapes = [program.shapes[number] for number in op.outputs]
     if not any(known.unknown[i].any() for i in op.inputs):
         return [(np.zeros(np.shape(made), bool), made) for made in evaluate(op, [known.values[i] for i in op.inputs])]
-    if op.name == OPAQUE:
+    if op.name in KEPT_WHOLE:
         return [(np.ones(shape, bool), np.ones(shape, np.float32)) for shape in shapes]
     pattern = np.zeros(shapes[0], bool)
     for one in _standins(op, program, known):
@@ -92,7 +92,7 @@ def backward(program: OpProgram, known: KnownArrays) -> Indicators:
     for op in reversed(program.ops):
         if not any(needed[number].any() for number in op.outputs):
             continue
-        if op.name == OPAQUE:
+        if op.name in KEPT_WHOLE:
             for number in op.inputs:
                 needed[number][...] = True
             continue

@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.linear import LINEAR, MOVES, windows
-from bayesprune.deploy.program.ops import OPAQUE, Op
+from bayesprune.deploy.program.ops import KEPT_WHOLE, OPAQUE, Op
 
 PRIME = 131_071  # 2^17 - 1: a product has 34 bits, so that float64 holds sums of 2^19 products exactly
 LONGEST = 1 << 19
@@ -24,9 +24,10 @@ def evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]]
 
 def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     name = op.name
-    if name == OPAQUE:
+    if name in KEPT_WHOLE:
         sums = [np.sum(_oracle(i, [np.asarray(array)])) for i, array in enumerate(arrays)]
-        made = _oracle(_of_text(f"{op.attributes['primitive'].name} {op.attributes['params']}"), [np.asarray(s) for s in sums])
+        text = f"{op.attributes['primitive'].name} {op.attributes['params']}" if name == OPAQUE else f"{name} {op.attributes}"
+        made = _oracle(_of_text(text), [np.asarray(s) for s in sums])
         return [np.broadcast_to((made + i) % PRIME, shape) for i, shape in enumerate(shapes)]
     if name in LINEAR and _length(op, arrays) > LONGEST:
         raise ValueError(f"a sum over {_length(op, arrays):,} products is too long to be exact: it cannot be certified.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesprune.deploy.program.evaluate import evaluate
-from bayesprune.deploy.program.ops import ELEMENTWISE, OPAQUE, Op, OpProgram, alive
+from bayesprune.deploy.program.ops import ELEMENTWISE, KEPT_WHOLE, OPAQUE, Op, OpProgram, alive
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 from bayesprune.deploy.shrinking.reads import constant_part, grid, summed
 from bayesprune.deploy.shrinking.reads import reads as reads_of
@@ -120,7 +120,7 @@ class _Builder:
         varies = any(self.known.unknown[number].any() for number in op.outputs)
         if not varies or not self.emitted & set(op.inputs):  # what reads only what no output needs is no more needed itself
             return
-        if op.name == OPAQUE:
+        if op.name in KEPT_WHOLE:
             whole = [n if n in self.emitted else self.constant(self.values[n]) for n in op.inputs]
             self.ops.append(op._replace(inputs=tuple(whole), outputs=tuple(map(self.arrive, op.outputs))))
         elif op.name in ("dot", "conv"):

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayesprune.structure.jaxprs import Equation, program_for
-from bayesprune.structure.ops import control, elementwise, gathers, movement, products, reductions
+from bayesprune.structure.ops import control, elementwise, gathers, movement, products, reductions, trees
 from bayesprune.structure.primitive import Known, Primitive
 
-KINDS = (elementwise, products, movement, reductions, gathers, control)
+KINDS = (elementwise, products, movement, reductions, gathers, control, trees)
 PRIMITIVES: Mapping[str, Primitive] = {record.name: record for kind in KINDS for record in kind.RECORDS}
 
 
