@@ -27,6 +27,7 @@ def test_a_fit_begun_without_a_mesh_goes_on_with_one(tmp_path, rng_key) -> None:
     np.testing.assert_array_equal(resumed.losses[:2], first.losses)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("fit", WAYS)
 def test_a_checkpoint_goes_on_on_other_devices(fit, tmp_path) -> None:

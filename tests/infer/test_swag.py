@@ -123,6 +123,7 @@ def test_it_goes_wherever_a_fit_goes(trained, covariance, posterior, rng_key, tm
     jax.tree.map(np.testing.assert_array_equal, again.params, fit.params)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("covariance", ["diag", "low_rank"])
 def test_what_was_pruned_stays_and_what_is_no_weight_stands(covariance, rng_key) -> None:

@@ -179,6 +179,7 @@ def test_what_is_missed_is_nats_of_labels_and_half_the_logarithm_of_squares() ->
     assert boosting.missed(said, labels) == pytest.approx(log_loss(labels, softmax(np.pad(said, ((0, 0), (1, 0))), axis=1)))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [bp.BayesianSparseRegressor, bp.BayesianSparseClassifier])
 def test_an_estimator_that_reads_them_is_one_compact_network(kind: type, tmp_path) -> None:

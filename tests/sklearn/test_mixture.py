@@ -44,6 +44,7 @@ def test_inputs_are_those_that_any_network_reads_each_once() -> None:
     assert joined_columns([plain], [np.zeros(2, bool)]).num_inputs == 32
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.parametrize("hidden", [(), (4,), (4, 3)])
 @pytest.mark.slow
 def test_each_drawn_network_predicts_as_its_member_does(rng_key, hidden) -> None:

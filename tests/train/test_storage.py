@@ -44,7 +44,7 @@ def fit(key, storage, optimizer, posterior="mean_field", estimator="local", **ch
     )  # fmt: skip
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("optimizer", "estimator"),

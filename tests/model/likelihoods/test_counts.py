@@ -101,7 +101,7 @@ def test_the_first_gradients_do_not_grow_with_the_mean() -> None:
         assert np.median(np.abs(gradient)) < 2.0
 
 
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "spread", "mean"),
