@@ -47,6 +47,18 @@ def test_flops_are_kept_to_and_nearly_used(fit) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("engine", "budget"), [("numpy", {"flops": 2}), ("jax", {"flops": 2}), ("numpy", {"bytes": 1500})])
+def test_a_network_without_a_path_keeps_to_no_budget(fit, engine: str, budget: dict[str, int]) -> None:
+    """It costs next to nothing, and predicts the same for every row."""
+    bnn, given = fit
+    with pytest.raises(ValueError, match=r"is kept to by none of .* the least is \d+, of \d+ weights"):
+        bp.prune_to(given, bnn, DATA, engine=engine, **budget)
+    nothing = types.SimpleNamespace(params=given.params, mask={"Dense_0.kernel": np.zeros((4, 8), bool)})
+    with pytest.raises(ValueError, match="predicts the same for every row"):
+        bp.prune_to(nothing, bnn, DATA, engine=engine, **budget)
+
+
+@pytest.mark.slow
 def test_nats_and_calibration_and_bytes_are_kept_to(fit) -> None:
     bnn, given = fit
     nats = bp.prune_to(given, bnn, DATA, nll_increase=0.05)
@@ -75,14 +87,25 @@ def test_calibration_that_the_whole_network_has_not_is_looked_for_in_smaller_one
 class NoNetworks(Ladder):
     """A ladder of 1,024 ranks, of which those from one to another have a small calibration error."""
 
-    def __init__(self, first: int, last: int) -> None:
-        self.count, self.rungs, self.small_errors = 1024, {}, range(first, last + 1)
+    def __init__(self, first: int, last: int, least: int = 1) -> None:
+        self.count, self.rungs, self.small_errors, self.least = 1024, {}, range(first, last + 1), least
 
     def rung(self, rank: int) -> Rung:
         error = 0.01 if rank in self.small_errors else 0.2
-        return self.rungs.setdefault(rank, Rung(rank, 0.0, 0, 0, 0.0, 0.0, {"ece": error}, 0.0, rank))
+        return self.rungs.setdefault(rank, Rung(rank, 0.0, rank, 0, 0.0, 0.0, {"ece": error}, 0.0, rank))
 
     timed = rung
+
+    def leads(self, rank: int) -> bool:
+        return rank >= self.least
+
+
+def test_a_budget_is_kept_to_by_the_largest_network_through_which_a_path_leads() -> None:
+    """Bytes are ranks here. Of 1,024, 256, 64, ... none leads below 300: 310 is looked for between them."""
+    steps = NoNetworks(0, 0, least=300)
+    assert 300 <= _search(steps, "bytes", 310.0).kept <= 310
+    with pytest.raises(ValueError, match=r"bytes=250 is kept to by none of .*: the least is 3\d\d"):
+        _search(steps, "bytes", 250.0)
 
 
 @pytest.mark.parametrize("holds", [(400, 700), (90, 130)])

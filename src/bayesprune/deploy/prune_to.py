@@ -1,6 +1,7 @@
 """Prune a fit to a budget in the user's unit: milliseconds, bytes, FLOPs, nats on held-out rows, or calibration."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -163,22 +164,27 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
     """The network that is taken: of a cost that with the most weights that keep to it, of a loss that with the fewest.
 
     Down a ladder of even ratios to the rung where it changes, then by bisection. A calibration error does not fall evenly: if
-    no rung keeps to it, one between two of them may. What was timed is timed anew before it is taken.
+    no rung keeps to it, one between two of them may. A network through which no path leads costs next to nothing, and is none.
+    What was timed is timed anew before it is taken.
     """
 
     def holds(rank: int) -> bool:
-        return ladder.rung(rank).of(budget) <= most
+        return ladder.leads(rank) and ladder.rung(rank).of(budget) <= most
 
-    cost, good, bad = budget in COSTS, 0, 0
+    cost, good, bad, dead = budget in COSTS, 0, 0, 0
     first = list(dict.fromkeys(max(1, round(ladder.count / 4**power)) for power in range(FIRST)))
     for rank in first:
         if holds(rank):
             good = rank
+        elif cost and not ladder.leads(rank):
+            dead = rank
         elif cost or good:  # a calibration error may fall as weights go: what is too large above what holds says nothing
             bad = rank
-        changes_here = good if cost else bad
+        changes_here = good or dead if cost else bad
         if changes_here:
             break
+    if dead and bad:
+        good, bad = _living(ladder, holds, dead, bad)
     if not (good or cost):
         between = ((round(math.sqrt(larger * smaller)), smaller) for larger, smaller in pairwise(first))
         good, bad = next((pair for pair in between if holds(pair[0])), (0, 0))
@@ -193,14 +199,30 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
     if budget != "latency_ms":
         return ladder.timed(good)
     for kept in sorted((kept for kept in ladder.rungs if kept <= ladder.kept(good)), reverse=True):
-        if (again := ladder.timed(ladder.rungs[kept].rank)).latency_ms <= most:
+        if ladder.leads(ladder.rungs[kept].rank) and (again := ladder.timed(ladder.rungs[kept].rank)).latency_ms <= most:
             return again
     raise _none(ladder, budget, most)
 
 
+def _living(ladder: Ladder, holds: Callable[[int], bool], dead: int, bad: int) -> tuple[int, int]:
+    """Between a network of too few weights, through which no path leads, and one of too many: one that holds, 0 for none, and
+    one of too many."""
+    while bad > NEAR * dead and (middle := round(math.sqrt(dead * bad))) not in (dead, bad):
+        if not ladder.leads(middle):
+            dead = middle
+        elif holds(middle):
+            return middle, bad
+        else:
+            bad = middle
+    return 0, bad
+
+
 def _none(ladder: Ladder, budget: str, most: float) -> ValueError:
-    best = min(ladder.rungs.values(), key=lambda rung: rung.of(budget))
+    rungs = [rung for rung in ladder.rungs.values() if ladder.leads(rung.rank)]
+    if not rungs:
+        return ValueError("the fit predicts the same for every row: no path leads from its input to its output. Fit it anew.")
+    best = min(rungs, key=lambda rung: rung.of(budget))
     return ValueError(
-        f"{budget}={most:g} is kept to by none of {len(ladder.rungs)} networks of this fit that were tried: the least is "
+        f"{budget}={most:g} is kept to by none of {len(rungs)} networks of this fit that were tried: the least is "
         f"{best.of(budget):.4g}, of {best.kept:,} weights. Give more room, or fit a smaller architecture."
     )

@@ -23,7 +23,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.prune.needs import has_spread
 from bayesprune.prune.scores import evidence
 from bayesprune.report.connected import connected
-from bayesprune.structure import flops_of_entries, flops_of_units
+from bayesprune.structure import flops_of_entries, flops_of_units, has_path
 
 TIE = 1e-12  # what is drawn up to, beside a worth, to tell equal ones apart
 
@@ -95,6 +95,10 @@ class Ladder:
     def kept(self, rank: int) -> int:
         """How many weights are alive in it."""
         return sum(int(np.sum(alive)) for alive in self.mask(rank).values())
+
+    def leads(self, rank: int) -> bool:
+        """Whether a path leads from the rows to the outputs: a network without one is constant, and keeps to any price."""
+        return has_path(self.bnn.graph, self.mask(rank))
 
     def small(self, rank: int) -> Compact:
         kept = self.kept(rank)
