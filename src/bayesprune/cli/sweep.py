@@ -51,6 +51,10 @@ def grid(vary: Mapping[str, Sequence[str]], seeds: Sequence[int], words: Sequenc
 
     Raises `ValueError` for a setting that is varied and given, or that a cell does not have.
     """
+    if own := {name.replace("-", "_") for name in vary}.intersection(RESERVED):
+        raise ValueError(
+            f"--vary {' and '.join(sorted(own))} would vary what the sweep sets: give --seeds 0 1 2, or --out FOLDER."
+        )
     there = {word.partition("=")[0].lstrip("-").replace("-", "_") for word in words if word.startswith("--")}
     for name in (*vary, *RESERVED):
         if name.replace("-", "_") in there:
@@ -123,7 +127,7 @@ def sweep(words: Sequence[str]) -> None:
     cut = list(words).index("--") if "--" in words else len(words)
     asked = _parser().parse_args(words[:cut])
     vary = {name: values for name, *values in asked.vary}
-    if len(vary) < len(asked.vary) or not all(vary.values()):
+    if len({name.replace("-", "_") for name in vary}) < len(asked.vary) or not all(vary.values()):
         raise ValueError("sweep: --vary takes a name and its values, each name once: --vary density 0.1 0.05")
     joblib = needed("joblib", "sweeps", "pip install 'bayesprune[cli]'")
     with alone_in(asked.out):
