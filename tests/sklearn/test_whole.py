@@ -29,7 +29,7 @@ def table(rows: int = 200) -> tuple[np.ndarray, np.ndarray]:
 def test_what_is_read_is_what_the_columns_are_on_the_host(form: str) -> None:
     """Single precision beside double: a thousandth of a deviation, but for a row whose number lies at a threshold."""
     x, _ = table()
-    cuts = Thresholds(np.array([0, 1, 1]), np.array([0.3, 480.0, 520.0]), np.zeros((0, 1)))
+    cuts = Thresholds(np.array([0, 1, 1]), np.array([0.3, 480.0, 520.0]))
     of = forms.FORMS[form]
     columns = fit_columns(x, cuts=cuts, components=of.components).only(of.steps, of.components, of.wide)
     read = whole.Ends(columns, bp.data.Scaling(0.0, 1.0)).inputs(jax.numpy.asarray(x, "float32"))

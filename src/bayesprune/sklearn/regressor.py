@@ -155,8 +155,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         choice = self._plan(x)
         found = found_by_whole_rows(self._seed, x, columns) if choice.needs_a_forest else None
         if found is not None and is_auto(self.likelihood):
-            seen = np.asarray(columns, np.float64)
-            observed = _law_of(seen[~np.isnan(seen).any(axis=1)], found.whole.residuals)
+            observed = _law_of(found.whole.targets, found.whole.residuals)
         heavy = observed is network.HEAVY_NOISE
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
@@ -267,7 +266,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
 def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT | Normal:
     """Counts, heavy tails or Gaussian noise, by a forest's residuals of the same rows, (rows, outputs)."""
-    if len(y) == len(residuals) and are_counts(y, residuals):
+    if are_counts(y, residuals):
         return network.COUNTS
     return network.HEAVY_NOISE if is_heavy(residuals) and not is_tied(y) else network.LEARNED_NOISE
 
