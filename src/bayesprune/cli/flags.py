@@ -19,7 +19,6 @@ from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.prune.keep_all import KeepAll
 
-NOT_THERE = ("config",)  # names another file
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
 
 The same command goes on where a run was stopped; a finished one only has its figures drawn again. With --dry-run nothing is
@@ -124,7 +123,7 @@ def in_file(path: Path) -> dict[str, Any]:
 
     Raises `ValueError` for a name that is no setting, with the nearest ones, and for a value of the wrong kind.
     """
-    kinds, tables = {name: hint for name, hint in hints(RunSettings).items() if name not in NOT_THERE}, _tables()
+    kinds, tables = {name: hint for name, hint in hints(RunSettings).items() if name != "config"}, _tables()
     found: dict[str, Any] = {}
     for key, value in _content(path).items():
         name = key.replace("-", "_")

@@ -100,14 +100,10 @@ def _flag(name: str, value: str, kinds: Mapping[str, Any]) -> list[str]:
     if kinds[plain] is bool:
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} is varied over true and false, got {value!r}.")
-        return [f"--{name}" if value.lower() == "true" else f"--{'.'.join(_negated(name))}"]
+        owner, dot, last = name.rpartition(".")
+        return [f"--{name}" if value.lower() == "true" else f"--{owner}{dot}no-{last}"]
     several = typing.get_origin(kinds[plain]) is tuple
     return [f"--{name}", *(value.split(",") if several else [value])]
-
-
-def _negated(name: str) -> list[str]:
-    *owner, last = name.split(".")
-    return [*owner, f"no-{last}"]
 
 
 EPILOG = """what follows -- are flags of `bayesprune run`, which every run of the sweep has. Several numbers of one value are
