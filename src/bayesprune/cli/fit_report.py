@@ -1,7 +1,5 @@
 """What `bayesprune fit` says: on the terminal, in inputs.csv and in report.html."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +11,7 @@ from bayesprune.core.given import GivenFrame
 from bayesprune.data.tables.reading import listed
 from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
-from bayesprune.report.tables import aligned, number, percent
+from bayesprune.report.tables import aligned, csv_text, number, percent
 
 if TYPE_CHECKING:
     from bayesprune.sklearn.reasons import Reasons
@@ -21,7 +19,6 @@ else:  # scikit-learn is imported where a model is read
     Reasons = Any
 
 EXPLAINED, SHOWN = 50, 8  # rows that are explained; inputs on the terminal
-HEAD = ("input", "read", "moves")
 WORDS = {
     "r2": "R², 1 is right, 0 the mean",
     "rmse": "root of the mean squared error, in units of the target",
@@ -61,11 +58,7 @@ def inputs(of: fitted.FinishedFit, x: GivenFrame) -> tuple[list[dict[str, Any]],
 
 def csv_of(moved: Sequence[Mapping[str, Any]]) -> str:
     """inputs.csv."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, HEAD, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(moved)
-    return buffer.getvalue()
+    return csv_text(moved[0], (one.values() for one in moved))
 
 
 def end(record: Mapping[str, Any], folder: Path) -> str:
