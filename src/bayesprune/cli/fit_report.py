@@ -1,6 +1,6 @@
 """What `bayesprune fit` says: on the terminal, in inputs.csv and in report.html."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from bayesprune.core.given import GivenFrame
 from bayesprune.data.tables.reading import listed
 from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
-from bayesprune.report.tables import aligned, csv_text, number, percent
+from bayesprune.report.tables import aligned, number, percent
 
 if TYPE_CHECKING:
     from bayesprune.sklearn.reasons import Reasons
@@ -54,11 +54,6 @@ def inputs(of: fitted.FinishedFit, x: GivenFrame) -> tuple[list[dict[str, Any]],
         for place in sorted(range(len(moves)), key=lambda place: (-moves[place], not read[place], place))
     ]
     return found, reasons
-
-
-def csv_of(moved: Sequence[Mapping[str, Any]]) -> str:
-    """inputs.csv."""
-    return csv_text(moved[0], (one.values() for one in moved))
 
 
 def end(record: Mapping[str, Any], folder: Path) -> str:

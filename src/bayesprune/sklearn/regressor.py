@@ -159,7 +159,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         heavy = observed is network.HEAVY_NOISE
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
-        self._target_scaling = _as_it_is(columns) if not shifts else gaps.scaling_of(columns, robust=heavy)
+        as_it_is = Scaling(np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
+        self._target_scaling = gaps.scaling_of(columns, robust=heavy) if shifts else as_it_is
         scaled = self._target_scaling.apply(columns)
         outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
         self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs, choice, found)
@@ -269,10 +270,6 @@ def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT
     if are_counts(y, residuals):
         return network.COUNTS
     return network.HEAVY_NOISE if is_heavy(residuals) and not is_tied(y) else network.LEARNED_NOISE
-
-
-def _as_it_is(columns: np.ndarray) -> Scaling:
-    return Scaling(np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
 
 
 def _variances(
