@@ -47,6 +47,7 @@ def test_the_preset_is_the_experiment_and_flags_go_before_it() -> None:
     assert build.make_method(other) == SSVI(density=0.05, new_scale="mean_raw", growth="loss")
     assert parsed("--preset", "ssvi-cifar", "--choose-on", "test").steps == 200 * math.ceil(50_000 / 128)
     assert parsed("--preset", "ssvi-cifar", "--choose_on", "test").validation == 0.0
+    assert parsed("--preset", "ssvi-cifar", "--validation", "0.2").steps == 200 * math.ceil(40_000 / 128)
     wide = parsed("--preset", "ssvi-cifar", "--batch-size", "256")
     assert (wide.steps, wide.batch_size) == (200 * math.ceil(45_000 / 256), 256)
     assert parsed("--preset", "ssvi-cifar", "--method", "snr", "--storage", "masked").snr.density == "0.1"

@@ -138,6 +138,8 @@ def test_values_become_flags_of_their_kind(tmp_path: Path) -> None:
         (["--vary", "method", "bmr", "bmrr"], "unknown method 'bmrr'"),
         (["--vary", "course", "standrd"], "unknown course 'standrd'. Did you mean 'standard'"),
         (["--vary", "remat", "yes"], "remat is varied over true and false, got 'yes'"),
+        (["--vary", "seed", "1", "2"], "--vary seed would vary what the sweep sets: give --seeds"),
+        (["--vary", "learning-rate", "1", "--vary", "learning_rate", "2"], "each name once"),
         (["--seeds", "0", "0"], "two cells of the sweep are the same"),
         (["--seeds", "one"], "sweep: argument --seeds: invalid int value: 'one'"),
         (["--steps", "5"], "Flags of the runs come after --"),

@@ -50,3 +50,5 @@ def test_refusals() -> None:
         bits_per_weight({"w": Scaled(ones, ones, 1.0, 0.3, LogNormalScale(0.0, 1.0))})
     with pytest.raises(ValueError, match="nats must be positive"):
         bits_per_weight({"w": MeanField(ones, ones)}, nats=0.0)
+    with pytest.raises(ValueError, match="unknown site in mask 'v'"):
+        bits_per_weight({"w": MeanField(ones, ones)}, {"v": jnp.zeros(2, bool)})

@@ -1,5 +1,7 @@
 """Figures of what is at an end: one step, one row, one act, gaps, names of seventy characters, weights in another unit."""
 
+import importlib
+import sys
 import warnings
 from typing import Any
 
@@ -146,3 +148,10 @@ def test_axes_and_figures_are_not_mixed_up() -> None:
         several(ax, 1.0, 1.0)
     with pytest.raises(TypeError, match="ax must be matplotlib axes, got Figure"):
         single(figure)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "bayesprune.report.plots_style")
+    with pytest.raises(ImportError, match=r"figures need matplotlib: pip install"):
+        importlib.import_module("bayesprune.report.plots_style")

@@ -7,6 +7,7 @@ from scipy import integrate, optimize, stats
 from sklearn.metrics import root_mean_squared_error
 
 from bayesprune.report import metrics
+from bayesprune.report.regression import predictive_quantile
 
 RNG = np.random.default_rng(0)
 DRAWS = RNG.normal(2.0, 1.5, (7, 11, 2))
@@ -124,3 +125,12 @@ def test_rmse_and_level_are_checked():
         metrics.predictive_interval(DRAWS, 1.0, level=95.0)
     with pytest.raises(ValueError, match="everywhere"):
         metrics.predictive_interval(DRAWS, np.array([0.0, 1.0]))
+
+
+def test_noise_of_some_targets_alone_has_no_quantiles():
+    for quantiles in (
+        lambda noise: predictive_quantile(DRAWS, noise, 0.9),
+        lambda noise: metrics.predictive_interval(DRAWS, noise),
+    ):
+        with pytest.raises(ValueError, match="positive everywhere or zero everywhere"):
+            quantiles(np.arange(2.0))

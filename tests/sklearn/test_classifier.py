@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 import bayesprune as bp
-from bayesprune.sklearn.classifier import check_labels, check_order
+from bayesprune.sklearn.classifier import check_labels, check_order, check_written
 from tests.sklearn.problems import LINEAR, linear_rows
 
 NAMES = np.array(["low", "middle", "high"])
@@ -183,9 +183,22 @@ def test_an_order_of_pandas_that_is_not_the_sorted_one_is_refused_where_it_matte
         bp.BayesianSparseClassifier(likelihood="ordinal").fit(x, grades)
     with pytest.raises(ValueError, match="order of its own"):
         check_order(grades, bp.likelihoods.Ordinal(3))
+    with pytest.raises(ValueError, match="order of its own"):
+        check_order(grades.to_frame(), "ordinal")
     check_order(grades.cat.as_unordered(), "ordinal")
     check_order(grades, "auto")
     check_order(grades.cat.codes, "ordinal")
     check_order(pd.Series(pd.Categorical(["a", "b"] * 3, ["a", "b"], ordered=True)), "ordinal")
     with pytest.raises(ValueError, match="'ordinal' needs three classes in an order, and y holds two"):
         bp.BayesianSparseClassifier(likelihood="ordinal").fit(x, np.arange(60) % 2)
+    with pytest.raises(ValueError, match=r"written as texts.*10 < 8 < 9.*np\.asarray\(y, float\)"):
+        bp.BayesianSparseClassifier(likelihood="ordinal").fit(x, ["8", "9", "10"] * 20)
+    check_written(np.array(["1", "2", "3"]), "ordinal")
+    check_written(np.array(["10", "9"]), "categorical")
+    check_written(NAMES, "ordinal")
+
+
+def test_hidden_labels_are_refused(fitted):
+    model, x, y = fitted
+    with pytest.raises(ValueError, match=r"y is a masked array with 120 masked value\(s\)"):
+        model.log_density(x, np.ma.array(y, mask=True))

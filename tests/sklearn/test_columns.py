@@ -84,7 +84,7 @@ def test_columns_that_are_nearly_copies_are_collinear(copy: float, wanted: bool)
 
 def test_what_is_not_asked_for_is_zero_and_counts_for_no_column() -> None:
     x = np.column_stack([rows(), np.full(200, 7.0)])
-    cuts = Thresholds(np.array([1, 1]), np.array([0.0, 5.0]), np.zeros((0, 1)))
+    cuts = Thresholds(np.array([1, 1]), np.array([0.0, 5.0]))
     whole = fit_columns(x, clipped=True, cuts=cuts, components=True)
     none = whole.only(steps=False, components=False, clipped=True)
     assert none.num_inputs == 5 and none.silent.tolist() == [False] * 4 + [True]

@@ -7,6 +7,7 @@ from scipy import stats
 import bayesprune as bp
 from bayesprune.sklearn import counted, network, tails
 from bayesprune.sklearn.regressor import _law_of
+from bayesprune.sklearn.thresholds import found_by_whole_rows
 
 RNG = np.random.default_rng(0)
 MEANS = np.exp(0.8 * RNG.standard_normal(600))
@@ -88,7 +89,19 @@ def test_every_column_must_be_one_of_counts() -> None:
     both = np.stack([counts, marks], axis=1)
     assert counted.are_counts(both[:, :1], both[:, :1] - counts.mean())
     assert not counted.are_counts(both, both - both.mean(axis=0))
-    assert _law_of(both[:500], both - both.mean(axis=0)) is not network.COUNTS  # of some rows a target is missing
+
+
+def test_counts_are_counts_of_however_many_rows() -> None:
+    """The forest is grown on 10,000 of them, of which all are whole."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((10_500, 1))
+    y = rng.poisson(np.exp(0.5 * x)).astype(float)
+    y[:200] = np.nan
+    found = found_by_whole_rows(0, x, y).whole
+    assert (
+        found.targets.shape == found.residuals.shape == (10_000, 1)
+        and _law_of(found.targets, found.residuals) is network.COUNTS
+    )
 
 
 def test_a_number_that_many_rows_share_is_no_mode_to_foresee() -> None:

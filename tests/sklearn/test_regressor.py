@@ -283,3 +283,9 @@ def test_intervals_of_noise_without_a_variance(df) -> None:
     np.testing.assert_allclose(interval.mean(axis=1), mean, rtol=1e-6)
     np.testing.assert_allclose(reach, reach[0])
     assert 0.65 < np.mean(np.abs(y[200:] - mean) <= reach) < 0.95  # 60 calibrating rows and 100 new ones: .8 +- .065
+
+
+def test_hidden_targets_are_refused(fitted):
+    model, x, y = fitted
+    with pytest.raises(ValueError, match=r"y is a masked array with 1 masked value\(s\)"):
+        model.score(x, np.ma.array(y, mask=np.arange(len(y)) == 0))

@@ -199,6 +199,8 @@ def test_columns_with_numbers_for_names_are_selected_by_them():
     np.testing.assert_array_equal(named, x[:, :3])
     with pytest.raises(ValueError, match="columns of X have other names"):
         fitted.transform(frame.rename(columns={0: 9}))
+    with pytest.raises(ValueError, match="X is a masked array"):
+        fitted.transform(np.ma.array(x, mask=True))
 
 
 @pytest.mark.slow

@@ -80,6 +80,8 @@ def test_what_is_no_teacher_or_student_is_refused() -> None:
         bp.distil(forest, X, student=bp.BayesianSparseRegressor())
     with pytest.raises(ValueError, match="minimum of 20"):
         bp.distil(forest, X[:10])
+    with pytest.raises(ValueError, match="X is a masked array"):
+        bp.distil(forest, np.ma.array(X, mask=True))
 
 
 BOTH = np.column_stack([X[:, 0] > 0, X[:, 1] > 0])

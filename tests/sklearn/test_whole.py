@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
+from bayesprune.data.scaling import Scaling
 from bayesprune.deploy import reader
-from bayesprune.sklearn import forms, whole
+from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.sklearn import forms, network, whole
 from bayesprune.sklearn.columns import fit_columns
 from bayesprune.sklearn.thresholds import Thresholds
 
@@ -27,7 +29,7 @@ def table(rows: int = 200) -> tuple[np.ndarray, np.ndarray]:
 def test_what_is_read_is_what_the_columns_are_on_the_host(form: str) -> None:
     """Single precision beside double: a thousandth of a deviation, but for a row whose number lies at a threshold."""
     x, _ = table()
-    cuts = Thresholds(np.array([0, 1, 1]), np.array([0.3, 480.0, 520.0]), np.zeros((0, 1)))
+    cuts = Thresholds(np.array([0, 1, 1]), np.array([0.3, 480.0, 520.0]))
     of = forms.FORMS[form]
     columns = fit_columns(x, cuts=cuts, components=of.components).only(of.steps, of.components, of.wide)
     read = whole.Ends(columns, bp.data.Scaling(0.0, 1.0)).inputs(jax.numpy.asarray(x, "float32"))
@@ -113,12 +115,24 @@ def test_a_classifier_gives_its_classes_calibrated(form: str) -> None:
 
 @pytest.mark.slow
 def test_noise_is_in_the_units_of_y() -> None:
-    """One and two outputs: the compact network's noise is the regressor's, whose spread at a row it is most of."""
+    """One and two outputs, and a given noise: the compact network's noise is the regressor's."""
     x, y = table()
     for targets in (y, np.column_stack([y, 1000.0 * y])):
         model = bp.BayesianSparseRegressor(**SETTINGS, likelihood="normal").fit(x, targets)
         noise = np.sqrt(model._noise_variance(x)) * model._target_scaling.scale
         np.testing.assert_allclose(np.ravel(model.compact(keep="mean").noise_scale), np.ravel(noise), rtol=0.02)
+    given = bp.BayesianSparseRegressor(**SETTINGS, likelihood=bp.likelihoods.Normal(scale=0.1)).fit(x, y)
+    np.testing.assert_allclose(given.compact(keep="mean").noise_scale, 0.1 * given._target_scaling.scale[0])
+
+
+def test_a_given_noise_is_in_the_units_of_y() -> None:
+    two = Scaling(np.zeros(2), np.array([3.0, 4.0]))
+    for given in (bp.likelihoods.Normal(scale=0.5), bp.likelihoods.Masked(bp.likelihoods.Normal(scale=0.5))):
+        recipe = network.NetworkRecipe((4,), "relu", bp.priors.Flat(), given, 3, 1)
+        found, params = whole.in_units(recipe, {}, Scaling(np.zeros(1), np.array([200.0])))
+        assert of_observed(found.likelihood).scale == 100.0 and type(found.likelihood) is type(given) and not params
+        with pytest.raises(ValueError, match="one noise for several outputs has no one size"):
+            whole.in_units(recipe, {}, two)
 
 
 @pytest.mark.slow

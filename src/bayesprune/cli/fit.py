@@ -22,6 +22,7 @@ from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read
 from bayesprune.data.tables.schema import digest_of
 from bayesprune.data.tables.target import Target, infer_target, may_be
 from bayesprune.model.likelihoods import named
+from bayesprune.report.tables import csv_text
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
         "seconds": seconds,
         "version": __version__,
     }
-    write_atomically(folder / fitted.INPUTS, fit_report.csv_of(moved).encode())
+    write_atomically(folder / fitted.INPUTS, csv_text(moved[0], (one.values() for one in moved)).encode())
     write_atomically(folder / fitted.PAGE, fit_report.html(record, of, (held, true), predicted, reasons).encode())
     write_record(folder / fitted.RECORD, record)
 

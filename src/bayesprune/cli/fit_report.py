@@ -1,8 +1,6 @@
 """What `bayesprune fit` says: on the terminal, in inputs.csv and in report.html."""
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,6 @@ else:  # scikit-learn is imported where a model is read
     Reasons = Any
 
 EXPLAINED, SHOWN = 50, 8  # rows that are explained; inputs on the terminal
-HEAD = ("input", "read", "moves")
 WORDS = {
     "r2": "R², 1 is right, 0 the mean",
     "rmse": "root of the mean squared error, in units of the target",
@@ -57,15 +54,6 @@ def inputs(of: fitted.FinishedFit, x: GivenFrame) -> tuple[list[dict[str, Any]],
         for place in sorted(range(len(moves)), key=lambda place: (-moves[place], not read[place], place))
     ]
     return found, reasons
-
-
-def csv_of(moved: Sequence[Mapping[str, Any]]) -> str:
-    """inputs.csv."""
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, HEAD, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(moved)
-    return buffer.getvalue()
 
 
 def end(record: Mapping[str, Any], folder: Path) -> str:

@@ -1,6 +1,7 @@
 """From the words of `bayesprune run`, and its file of settings, to its settings."""
 
 import argparse
+import contextlib
 import dataclasses
 import tomllib
 from collections.abc import Sequence
@@ -19,7 +20,6 @@ from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.prune.keep_all import KeepAll
 
-NOT_THERE = ("config",)  # names another file
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
 
 The same command goes on where a run was stopped; a finished one only has its figures drawn again. With --dry-run nothing is
@@ -41,11 +41,13 @@ def parse(words: Sequence[str]) -> RunSettings:
 
 def class_of(words: Sequence[str]) -> tuple[type[RunSettings], presets.Values]:
     """The settings that a run of these flags has, and their values from a file or a preset."""
-    found = given(words, "config", "preset", *KINDS, "steps", "batch_size", "choose_on", "density")
+    found = given(words, "config", "preset", *KINDS, "steps", "batch_size", "validation", "choose_on", "density")
     for name in ("steps", "batch_size"):
         text = found.pop(name, "")
         if text.isdigit() and int(text):  # what is no number tyro refuses, and 0 the check of all numbers
             found[name] = int(text)
+    with contextlib.suppress(ValueError):
+        found["validation"] = float(found.pop("validation", ""))
     of_file = in_file(Path(found["config"])) if "config" in found else {}
     if "net" in of_file and "net" not in found:
         own_net.check_named(of_file["net"], None, found["config"])
@@ -124,7 +126,7 @@ def in_file(path: Path) -> dict[str, Any]:
 
     Raises `ValueError` for a name that is no setting, with the nearest ones, and for a value of the wrong kind.
     """
-    kinds, tables = {name: hint for name, hint in hints(RunSettings).items() if name not in NOT_THERE}, _tables()
+    kinds, tables = {name: hint for name, hint in hints(RunSettings).items() if name != "config"}, _tables()
     found: dict[str, Any] = {}
     for key, value in _content(path).items():
         name = key.replace("-", "_")

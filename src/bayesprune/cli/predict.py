@@ -1,8 +1,6 @@
 """`bayesprune predict`: a fit, a run, or a compact network, on rows of one's own."""
 
-import csv
 import dataclasses
-import io
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +24,7 @@ from bayesprune.infer.predict import predict as predictive_mean
 from bayesprune.infer.uncertainty import Uncertainty
 from bayesprune.infer.uncertainty import uncertainty as uncertainty_of
 from bayesprune.report.export import load_posterior
+from bayesprune.report.tables import csv_text
 
 DRAWS = 1000  # targets of each row, for an interval
 OF_PARTS = 100  # networks of a compact one, for the parts of the uncertainty
@@ -157,7 +156,7 @@ def _in_units(values: np.ndarray, schema: Schema | None) -> np.ndarray:
 
 def _csv(found: Predicted) -> str:
     """A line for each row: the most probable class and all probabilities, or the mean and, where there is one, its interval."""
-    mean, target, buffer = found.arrays["mean"], found.target, io.StringIO()
+    mean, target = found.arrays["mean"], found.target
     name, classes = ("y", ()) if target is None else (target.name, target.classes)
     columns: dict[str, Any] = {name: mean}
     if classes:
@@ -173,12 +172,8 @@ def _csv(found: Predicted) -> str:
     # A target may be called "low" itself.
     columns |= {f"{name}: {more}": values for more, values in beside.items()} if columns.keys() & beside.keys() else beside
     scale = 1.0 if target is None else target.scale
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(
-        [one if isinstance(one, str) else _written(one, scale) for one in row] for row in zip(*columns.values(), strict=True)
-    )
-    return buffer.getvalue()
+    rows = zip(*columns.values(), strict=True)
+    return csv_text(columns, ([one if isinstance(one, str) else _written(one, scale) for one in row] for row in rows))
 
 
 def _written(value: Any, scale: float) -> str:

@@ -20,7 +20,7 @@ def known() -> dict[str, Values]:
 
 
 def values(name: str | None, given: Mapping[str, Any]) -> Values:
-    """A preset's settings, none for None; ``given``: those of "steps", "batch_size" and "choose_on" that were.
+    """A preset's settings, none for None; ``given``: those of "steps", "batch_size", "validation" and "choose_on" that were.
 
     >>> [values("ssvi-cifar", given)["steps"] for given in ({}, {"batch_size": 256})]
     [70400, 35200]
@@ -34,6 +34,8 @@ def values(name: str | None, given: Mapping[str, Any]) -> Values:
     of = known().get(known()[name].get("like", ""), {}) | known()[name] | {"preset": name}
     if given.get("choose_on") == "test":  # which takes no rows from the training
         of["validation"] = 0.0
+    if 0.0 <= given.get("validation", -1.0) < 1.0:  # another share leaves the epochs as they are; one that is none is refused
+        of["validation"] = given["validation"]
     of |= {key: given[key] for key in ("steps", "batch_size") if key in given}
     if "steps" not in of:
         of["steps"] = of["epochs"] * math.ceil(of["rows"] * (1 - of["validation"]) / of["batch_size"])

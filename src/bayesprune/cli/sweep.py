@@ -51,6 +51,10 @@ def grid(vary: Mapping[str, Sequence[str]], seeds: Sequence[int], words: Sequenc
 
     Raises `ValueError` for a setting that is varied and given, or that a cell does not have.
     """
+    if own := {name.replace("-", "_") for name in vary}.intersection(RESERVED):
+        raise ValueError(
+            f"--vary {' and '.join(sorted(own))} would vary what the sweep sets: give --seeds 0 1 2, or --out FOLDER."
+        )
     there = {word.partition("=")[0].lstrip("-").replace("-", "_") for word in words if word.startswith("--")}
     for name in (*vary, *RESERVED):
         if name.replace("-", "_") in there:
@@ -96,14 +100,10 @@ def _flag(name: str, value: str, kinds: Mapping[str, Any]) -> list[str]:
     if kinds[plain] is bool:
         if value.lower() not in ("true", "false"):
             raise ValueError(f"{name} is varied over true and false, got {value!r}.")
-        return [f"--{name}" if value.lower() == "true" else f"--{'.'.join(_negated(name))}"]
+        owner, dot, last = name.rpartition(".")
+        return [f"--{name}" if value.lower() == "true" else f"--{owner}{dot}no-{last}"]
     several = typing.get_origin(kinds[plain]) is tuple
     return [f"--{name}", *(value.split(",") if several else [value])]
-
-
-def _negated(name: str) -> list[str]:
-    *owner, last = name.split(".")
-    return [*owner, f"no-{last}"]
 
 
 EPILOG = """what follows -- are flags of `bayesprune run`, which every run of the sweep has. Several numbers of one value are
@@ -123,7 +123,7 @@ def sweep(words: Sequence[str]) -> None:
     cut = list(words).index("--") if "--" in words else len(words)
     asked = _parser().parse_args(words[:cut])
     vary = {name: values for name, *values in asked.vary}
-    if len(vary) < len(asked.vary) or not all(vary.values()):
+    if len({name.replace("-", "_") for name in vary}) < len(asked.vary) or not all(vary.values()):
         raise ValueError("sweep: --vary takes a name and its values, each name once: --vary density 0.1 0.05")
     joblib = needed("joblib", "sweeps", "pip install 'bayesprune[cli]'")
     with alone_in(asked.out):

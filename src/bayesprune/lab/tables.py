@@ -1,15 +1,13 @@
 """The records of a comparison as one table: markdown, with means and spreads over seeds, and CSV, a line each."""
 
-import csv as of_text
-import io
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from bayesprune import cells
 from bayesprune.cells import Record
 from bayesprune.lab.plan import columns
+from bayesprune.report.tables import csv_text
 
 FIGURES = {  # what a column is called, the record's name, and digits
     "accuracy": ("accuracy", 3),
@@ -86,9 +84,4 @@ def _row(name: str, density: float, of: Sequence[Record], noisy: Sequence[str]) 
 def csv(records: Sequence[Record]) -> str:
     """A line for each record; columns in the order in which they first come."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    text = io.StringIO()
-    writer = of_text.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    made: list[dict[str, Any]] = [dict(record) for record in records]
-    writer.writerows(made)
-    return text.getvalue()
+    return csv_text(names, ([record.get(name) for name in names] for record in records))

@@ -7,10 +7,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_positive
+from bayesprune.core.checks import check_mask, check_positive
 from bayesprune.core.types import Node
 from bayesprune.formulas import rounding, scaled
-from bayesprune.report.inputs import ArrayLike, truth_values
+from bayesprune.report.inputs import ArrayLike
 
 
 def bits_per_weight(
@@ -35,7 +35,7 @@ def bits_per_weight(
 
     Raises:
         ValueError: a node has no spread, is a spike and slab, or shares scales that its law fixes too closely (the slab of
-            `priors.Horseshoe` bounds them); ``nats`` is not positive.
+            `priors.Horseshoe` bounds them); ``nats`` is not positive; ``mask`` has unknown sites, or other shapes.
 
     Example:
         >>> from bayesprune import MeanField
@@ -47,11 +47,11 @@ def bits_per_weight(
     Source: Louizos, Ullrich & Welling 2017, section 5, and the authors' code.
     """
     check_positive(nats, "nats")
-    chosen = {site: truth_values(m, f"mask[{site!r}]") for site, m in (mask or {}).items()}
+    chosen = check_mask(mask or {}, {site: np.shape(node.loc) for site, node in posterior.items()})
     per_site = {}
     for site, node in posterior.items():
         mean, variance = _moments(site, node)
-        alive = chosen.get(site, np.ones(mean.shape, bool))
+        alive = np.asarray(chosen.get(site, np.ones(mean.shape, bool)))
         per_site[site] = _of_array(np.abs(mean[alive]), variance[alive], nats, site)
     counts = np.array([row["num_alive"] for row in per_site.values()])
     total = {

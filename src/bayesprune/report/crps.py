@@ -5,7 +5,7 @@ from jaxtyping import Float64
 
 from bayesprune.report.inputs import ArrayLike, probabilities_and_labels
 from bayesprune.report.laws import laws
-from bayesprune.report.mixture import Draws, Matrix, matching, mixture
+from bayesprune.report.mixture import matching, mixture
 
 Values = Float64[np.ndarray, "..."]
 
@@ -75,15 +75,11 @@ def ranked_probability_score(probs: ArrayLike, y: ArrayLike) -> float:
     return float(((probs.cumsum(axis=1) - steps) ** 2)[:, :-1].sum(axis=1).mean())
 
 
-def interval_of(samples: Draws, level: float) -> tuple[Matrix, Matrix]:
-    """The central interval of samples of y: of one more, unseen, of the same law, ``level`` lie within it on average."""
-    quantile = lambda probability: np.quantile(samples, probability, axis=0, method="weibull")  # noqa: E731
-    return quantile((1.0 - level) / 2.0), quantile((1.0 + level) / 2.0)
-
-
 def sampled_figures(samples: ArrayLike, y: ArrayLike, level: float = 0.95) -> dict[str, Values]:
     """``crps``, ``coverage`` and ``interval_width`` of each target, (rows, outputs), from samples as `crps` takes them."""
     drawn, _ = mixture(samples, 0.0)
-    target, (low, high) = matching(drawn, y), interval_of(drawn, level)
+    target = matching(drawn, y)
+    # Of one more sample, unseen, of the same law, ``level`` lie within it on average.
+    low, high = np.quantile(drawn, ((1.0 - level) / 2.0, (1.0 + level) / 2.0), axis=0, method="weibull")
     inside = ((low <= target) & (target <= high)).astype(np.float64)
     return {"crps": crps_of_rows(drawn, target), "coverage": inside, "interval_width": high - low}

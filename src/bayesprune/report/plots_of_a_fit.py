@@ -15,12 +15,6 @@ NOT_DRAWN = ("eval/ece_quantile", "eval/calibration_marginal")
 NO_NOTES: Mapping[str, Any] = MappingProxyType({})
 
 
-def _booleans(features: Sequence[int] | None, node: Node) -> np.ndarray | None:
-    if features is None:
-        return None
-    return np.isin(np.arange(np.shape(node.loc)[-1]), np.asarray(features, int))
-
-
 def figures(
     posterior: Mapping[str, Node],
     mask: Mapping[str, Any],
@@ -39,22 +33,12 @@ def figures(
     ``probs`` (rows, classes) and ``y``, or nothing; ``connected``: the density of the weights in use; ``notes``: what
     `record.for_figures` tells of the fit.
     """
-    made = _wanted(posterior, mask, history, predictions, input_shape, connected, notes)
-    return {name: make and make() for name, make in made.items()}
-
-
-def _wanted(
-    posterior: Mapping[str, Node], mask: Mapping[str, Any], history: Mapping[str, np.ndarray],
-    predictions: Mapping[str, np.ndarray], input_shape: Sequence[int], connected: float | None, notes: Mapping[str, Any],
-) -> dict[str, Callable[[], Any] | Literal[False]]:  # fmt: skip
     drawn = {name: rows for name, rows in history.items() if name not in NOT_DRAWN}
     losses, weight = drawn.pop("losses", np.zeros(0)), drawn.pop("kl_weight", None)
     exchanges = bool(np.any(drawn.get("prune/num_grown", 0)) and np.ptp(drawn["prune/num_alive"]) == 0)
     alive = any(bool((np.asarray(node.loc)[mask.get(site, ...)] != 0).any()) for site, node in posterior.items())
     first = first_kernel({site: np.shape(node.loc) for site, node in posterior.items()})
-    in_use = _booleans(notes.get("features_in_use"), posterior[first]) if first else None
-    shape = _image_shape(input_shape, posterior[first]) if first else None
-    return {
+    made: dict[str, Callable[[], Any] | Literal[False]] = {
         "training": losses.size > 0 and (lambda: plots.training_curves(losses, drawn, None, notes.get("watched", ""), weight)),
         "pruned": "prune/step" in drawn
         and not exchanges
@@ -62,9 +46,16 @@ def _wanted(
         "exchanged": exchanges and (lambda: plots.exchanged_share(drawn)),
         "loc_cdf": alive and (lambda: plots.loc_cdf(posterior, mask)),
         "first_layer": bool(first)
-        and (lambda: plots.first_layer_heatmap(posterior[first], mask.get(first), shape, in_use=in_use)),
+        and (lambda: _first_layer(posterior[first], mask.get(first), input_shape, notes.get("features_in_use"))),
         "reliability": bool(predictions) and (lambda: plots.reliability_diagram(predictions["probs"], predictions["y"])),
     }
+    return {name: make and make() for name, make in made.items()}
+
+
+def _first_layer(node: Node, mask: Any, input_shape: Sequence[int], in_use: Sequence[int] | None) -> Any:
+    """``in_use``: numbers of features; None where they are not known."""
+    used = None if in_use is None else np.isin(np.arange(np.shape(node.loc)[-1]), np.asarray(in_use, int))
+    return plots.first_layer_heatmap(node, mask, _image_shape(input_shape, node), in_use=used)
 
 
 def _image_shape(input_shape: Sequence[int], node: Node) -> tuple[int, ...] | None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axis import Axis
 
 try:
     from matplotlib import colormaps
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
     from matplotlib.figure import Figure, FigureBase

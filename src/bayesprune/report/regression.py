@@ -58,6 +58,8 @@ def predictive_quantile(draws: ArrayLike, noise_scale: float | ArrayLike, probab
 
 def _quantiles(centre: Draws, noise: Draws, *probabilities: float) -> list[Matrix]:
     if not noise.all():
+        if noise.any():
+            raise ValueError("noise_scale must be positive everywhere or zero everywhere, got a mixture of both.")
         return [np.quantile(centre, probability, axis=0) for probability in probabilities]
     found = [np.empty(centre[0].size) for _ in probabilities]
     for law in laws(centre, noise):
@@ -77,10 +79,7 @@ def predictive_interval(draws: ArrayLike, noise_scale: float | ArrayLike, level:
     [-1.96, 1.96]
     """
     check_within(level, "level", "(0, 1)", "0.95 asks for a 95 % interval")
-    centre, noise = mixture(draws, noise_scale)
-    if (noise == 0).any() and noise.any():
-        raise ValueError("noise_scale must be positive everywhere or zero everywhere, got a mixture of both.")
-    low, high = _quantiles(centre, noise, (1.0 - level) / 2.0, (1.0 + level) / 2.0)
+    low, high = _quantiles(*mixture(draws, noise_scale), (1.0 - level) / 2.0, (1.0 + level) / 2.0)
     return low, high
 
 

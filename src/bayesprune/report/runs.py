@@ -6,9 +6,6 @@ from typing import Any
 
 from bayesprune.report.tables import NOTHING, aligned, markdown, number, percent
 
-# Counts of `record.acts`, in words.
-ACTS = {"proposed": "proposed", "cut": "cut", "refused": "refused"}
-
 
 def scores(values: Mapping[str, float | None]) -> str:
     """Metrics by name."""
@@ -23,10 +20,12 @@ def end_of_run(done: Mapping[str, Any], paths: Sequence[Path]) -> str:
         (site, f"{row['num_alive']:,}", "of", f"{row['num_weights']:,}", percent(row["density"]), *_used(used, site))
         for site, row in done["sparsity"]["per_site"].items()
     ]
+    acts = done["acts"]
+    taken = ", ".join(f"{acts[name]} {name}" for name in ("proposed", "cut", "refused")) if acts["rounds"] else "none"
     parts = [
         f"\n{made['dataset']}, {made['net']}, {made['method']}: {done['num_steps']} steps, {_timed(done)}",
         *_chosen(done),
-        *_course(done),
+        f"course {made['course']}; acts: {taken}",
         f"KL weight {done['kl_weight']:g}: {done['kl_weight_in_words']}",
         f"\n{on['part']} set, {on['rows']:,} rows, {on['num_samples']} draws:",
         scores(done["metrics"]),
@@ -94,13 +93,6 @@ def _used(used: Mapping[str, Any] | None, site: str) -> list[str]:
 
 def _counts(done: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return done["sparsity"]["prunable"], done["sparsity"]["all"]
-
-
-def _course(done: Mapping[str, Any]) -> list[str]:
-    """A line on the course and its acts."""
-    acts = done["acts"]
-    counts = ", ".join(f"{acts[name]} {word}" for name, word in ACTS.items()) if acts["rounds"] else "none"
-    return [f"course {done['settings']['course']}; acts: {counts}"]
 
 
 def _chosen(done: Mapping[str, Any]) -> list[str]:

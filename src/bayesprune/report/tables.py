@@ -1,6 +1,9 @@
-"""Tables as text: aligned for a terminal, in Markdown for a page."""
+"""Tables as text: aligned for a terminal, in Markdown for a page, in CSV for a file."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from bayesprune.core import shown
 
@@ -29,6 +32,17 @@ def markdown(rows: Sequence[Row]) -> str:
     head, *body = _padded(rows, least=3)
     rule = ["-" * len(head[0]), *("-" * (len(cell) - 1) + ":" for cell in head[1:])]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [head, rule, *body])
+
+
+def csv_text(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Lines with commas; None is empty.
+
+    >>> csv_text(["run", "nll"], [["first", 0.1], ["second, again", None]])
+    'run,nll\\nfirst,0.1\\n"second, again",\\n'
+    """
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([head, *rows])
+    return buffer.getvalue()
 
 
 def number(value: float | None) -> str:

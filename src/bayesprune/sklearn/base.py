@@ -122,7 +122,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         if choice.forms == (forms.TREES,):
             table.grow()
 
-        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Watch) -> cutting.Learned:
+        def learn(name: str, rows: slice | np.ndarray, steps: int, *watches: budget.Deadline) -> cutting.Learned:
             form = candidates[name]
             x = table.x
             read = whole.only(form.steps, form.components, form.wide, table.trees if form.trees else ())
@@ -152,7 +152,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
     ) -> dict[str, mixture.Member]:
         """Each form's fit to all rows, the first one's in any case, others' if there is time; ends the estimator's budget."""
 
-        def fit(form: choosing.Chosen, steps: int, *watches: budget.Watch) -> cutting.Learned:
+        def fit(form: choosing.Chosen, steps: int, *watches: budget.Deadline) -> cutting.Learned:
             return learn(form.form, slice(None), steps, *watches)
 
         first, *others = chosen
@@ -182,7 +182,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         course: annealing.Annealed,
         num_steps: int,
         like: int,
-        *watches: budget.Watch,
+        *watches: budget.Deadline,
     ) -> cutting.Learned:
         """One fit to these rows. ``like``: rows of the largest such fit."""
         fit = fit_svi(

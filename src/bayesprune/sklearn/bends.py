@@ -11,7 +11,7 @@ from bayesprune.core.types import Array
 
 FAR = 4.0  # times the deviation that a normal law of the same quartiles has; 2.0 of exp(z), 20 of exp(2 z)
 FEWEST = 20  # different numbers
-QUARTILES = 1.349  # distance of a normal law's, in deviations
+NORMAL_QUARTILES = 1.349  # between the quartiles of a Gaussian, in its deviations
 SCORES = np.linspace(-3.0, 3.0, 33)
 LEAST = 1e-30  # numbers nearer to zero are zero: the slopes between them would be too large for single precision
 
@@ -82,7 +82,7 @@ def reaches_far(column: Float64[np.ndarray, " rows"]) -> bool:
         return False
     others = column[column != values[counts.argmax()]]
     low, high = np.quantile(others, (0.25, 0.75))
-    return bool(np.std(others) > FAR * (high - low) / QUARTILES)
+    return bool(np.std(others) > FAR * (high - low) / NORMAL_QUARTILES)
 
 
 def _knots(column: Float64[np.ndarray, " rows"]) -> tuple[np.ndarray, np.ndarray]:

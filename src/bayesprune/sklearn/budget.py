@@ -5,7 +5,7 @@ import numbers
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from bayesprune.core.checks import got
 from bayesprune.train.result import Moment
@@ -19,19 +19,6 @@ clock: Callable[[], float] = time.monotonic  # seconds
 
 class OutOfTimeError(Exception):
     """A fit would not have ended in time, and was ended; its result is not used."""
-
-
-@runtime_checkable
-class Watch(Protocol):
-    """A callback of `fit_svi`, which is to be called every so many steps, and says afterwards whether it has ended the fit."""
-
-    every: int
-
-    def __call__(self, moment: Moment) -> bool:
-        """Whether to end the fit here."""
-
-    def check(self) -> None:
-        """Raise `OutOfTimeError` if it has."""
 
 
 @dataclass
@@ -91,7 +78,7 @@ class Budget:
 
 @dataclass
 class Deadline:
-    """A `Watch` that ends a fit for which there is no time."""
+    """A callback of `fit_svi`, to be called every so many steps, that ends a fit for which there is no time."""
 
     budget: Budget
     num_steps: int

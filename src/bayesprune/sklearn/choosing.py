@@ -200,15 +200,13 @@ def _how_far(trials: Trials, form: str) -> JudgedCut:
     """
     hardest = JudgedCut(0, joined(trials.judged[form]), trials.members[form])
     softest = len(trials.learned[form][0].rungs) - 1
-    if not softest or mean_lead((last := trials.cut(form, softest)).judged, hardest.judged) < WORTH:
+    if not softest:
+        return hardest
+    last = trials.cut(form, softest)
+    if float((last.judged.nats - hardest.judged.nats).mean()) < WORTH:
         return hardest
     rungs = [hardest, *(trials.cut(form, rung) for rung in range(1, softest)), last]
     return rungs[how_far([one.judged.nats for one in rungs])]
-
-
-def mean_lead(one: Judged, other: Judged) -> float:
-    """Nats a row by which one foresees the rows better than another."""
-    return float((one.nats - other.nats).mean())
 
 
 def _fitted(trials: Trials, forms: tuple[str, ...]) -> list[str]:

@@ -19,6 +19,7 @@ from bayesprune.sklearn.choosing import Chosen, Judged
 from bayesprune.sklearn.conformal import classes_within, known, scores_of_labels, threshold
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.forms import THRESHOLDS
+from bayesprune.sklearn.frames import is_frame
 from bayesprune.sklearn.mixture import Member
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
 
@@ -62,6 +63,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
             )
         if self.likelihood == "ordinal" and len(self.classes_) == 2:
             raise ValueError("likelihood='ordinal' needs three classes in an order, and y holds two: leave likelihood= out.")
+        check_written(self.classes_, self.likelihood)
         likelihood, outputs = network.read_likelihood_of_labels(self.likelihood, len(self.classes_))
         choice = self._plan(x)
 
@@ -149,7 +151,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def log_density(self, X: ArrayLike | Any, y: ArrayLike | Any) -> Float64[np.ndarray, " rows"]:
         """log p(y | X) of each row, the logarithm of its label's predictive probability, in nats."""
         nats = self.predict_log_proba(X)
-        labels = _one_column(np.asarray(y))
+        labels = _one_column(np.asarray(without_mask(y, "y")))
         places = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         if labels.shape != (len(nats),) or (self.classes_[places] != labels).any():
             raise ValueError(f"y must hold one label for each of the {len(nats)} rows, all of them among classes_.")
@@ -197,10 +199,27 @@ def _is_missing(label: object) -> bool:
 
 def check_order(y: Any, likelihood: object) -> None:
     """Refuse an order of pandas' own that is another than that of the sorted labels, where the order means something."""
+    y = y.iloc[:, 0] if is_frame(y) and y.shape[1] == 1 else y
     given = list(getattr(getattr(y, "dtype", None), "categories", ()))
-    ordered = likelihood == "ordinal" or isinstance(likelihood, Ordinal)
-    if ordered and getattr(y.dtype if given else None, "ordered", False) and given != sorted(given):
+    if _is_ordinal(likelihood) and getattr(y.dtype if given else None, "ordered", False) and given != sorted(given):
         raise ValueError(
             f"y has an order of its own, {' < '.join(map(str, given[:6]))}, and an ordinal likelihood takes the labels as they "
             "are sorted: give the places in that order, y.cat.codes."
         )
+
+
+def check_written(classes: np.ndarray, likelihood: object) -> None:
+    """Refuse numbers that are written as texts, which sort as texts do, where the order means something."""
+    try:
+        numbers = classes.astype(np.float64)
+    except (TypeError, ValueError):
+        return
+    if _is_ordinal(likelihood) and (np.diff(numbers) < 0).any():
+        raise ValueError(
+            f"y holds numbers written as texts, which are sorted as texts, {' < '.join(map(str, classes[:6]))}, and an ordinal "
+            "likelihood takes the labels as they are sorted: give numbers, np.asarray(y, float)."
+        )
+
+
+def _is_ordinal(likelihood: object) -> bool:
+    return likelihood == "ordinal" or isinstance(likelihood, Ordinal)

@@ -38,7 +38,8 @@ def on_clock(name: object, moments: GivenColumn, written: GivenColumn, clock: Cl
         if clock.zone:
             return moments.dt.tz_convert(clock.zone).dt.tz_localize(None)
         shown = moments.dt.tz_localize(None)
-        _warn_of_offsets(name, {_text(ahead) for ahead in (shown - _greenwich(moments)).dropna().unique()}, clock)
+        greenwich = moments.dt.tz_convert("UTC").dt.tz_localize(None)
+        _warn_of_offsets(name, {_text(ahead) for ahead in (shown - greenwich).dropna().unique()}, clock)
         return shown
     if not clock.zone:
         _warn_of_offsets(name, set(written[moments.notna()]), clock)
@@ -65,10 +66,6 @@ def as_offset(text: str) -> str:
         return "+00:00" if text else ""
     digits = text[1:].replace(":", "").ljust(4, "0")
     return f"{text[0]}{digits[:2]}:{digits[2:]}"
-
-
-def _greenwich(moments: GivenColumn) -> Any:
-    return moments.dt.tz_convert("UTC").dt.tz_localize(None)
 
 
 def _text(ahead: datetime.timedelta) -> str:

@@ -209,7 +209,7 @@ def fit_columns(
 ) -> Columns:
     """The map for these training rows, with steps at thresholds, and components. Errors as of `fit_scaling`.
 
-    >>> cuts = Thresholds(np.array([0]), np.array([1.5]), np.zeros((0, 1)))
+    >>> cuts = Thresholds(np.array([0]), np.array([1.5]))
     >>> columns = fit_columns(np.array([[0.0], [1.0], [2.0], [3.0]]), cuts=cuts)
     >>> columns.apply(np.array([[1.5], [2.0]])).tolist()
     [[0.0, -1.0], [0.4472135901451111, 1.0]]

@@ -104,14 +104,9 @@ def cut(
 ) -> tuple[Params, dict[str, Any], float]:
     """Parameters with the dead weights at zero, the mask, and its density; all weights alive without a sparsifier."""
     if sparsifier is None:
-        return *whole(bnn, params), 1.0
+        return params, masks.full_like(bnn.read(params)), 1.0
     pruned: types.Pruned = prune_once(params, sparsifier, read=bnn.read, rng_key=rng_key)
     return pruned.params, pruned.mask, float(pruned.info.density)
-
-
-def whole(bnn: BNN, params: Params) -> tuple[Params, dict[str, Any]]:
-    """Parameters as they are, and a mask of which all weights are alive."""
-    return params, masks.full_like(bnn.read(params))
 
 
 def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarray) -> tuple[Params, dict[str, Any], float]:

@@ -132,7 +132,7 @@ class DateParts(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: GivenTable, y: object = None) -> "DateParts":
         days = np.asarray(X, np.float64)[:, 0]
         known = days[~np.isnan(days)]
-        self.fill_ = {name: float(np.median(part)) for name, part in _parts(known).items() if _varies(part)}
+        self.fill_ = {name: float(np.median(part)) for name, part in _parts(known).items() if len(np.unique(part)) > 1}
         self.fill_ = self.fill_ or {"days": float(np.median(known)) if len(known) else 0.0}
         self.gaps_, self.n_features_in_ = len(known) < len(days), 1
         return self
@@ -153,10 +153,6 @@ class DateParts(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def implied(self) -> list[int]:
         """Places of parts that the others imply: of the weekdays one."""
         return [place for place, name in enumerate(self.fill_) if name in WEEKDAYS][:1]
-
-
-def _varies(part: np.ndarray) -> bool:
-    return len(np.unique(part)) > 1
 
 
 def _parts(days: Float64[np.ndarray, " rows"]) -> dict[str, Float64[np.ndarray, " rows"]]:

@@ -9,6 +9,7 @@ from bayesprune.data.scaling import Scaling, fit_scaling
 from bayesprune.model.likelihoods import Masked
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.model.likelihoods.protocol import Likelihood
+from bayesprune.sklearn.bends import NORMAL_QUARTILES
 
 
 def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
@@ -79,9 +80,6 @@ def with_gaps(columns: np.ndarray, gaps: np.ndarray | None) -> np.ndarray:
             f"column {place} of y has {seen[place]} target(s), all others missing: give two or more, or leave it out."
         )
     return np.where(gaps, np.nan, columns.astype(np.float64))
-
-
-NORMAL_QUARTILES = 1.349  # between the quartiles of a Gaussian, in its deviations
 
 
 def scaling_of(columns: np.ndarray, robust: bool = False) -> Scaling:

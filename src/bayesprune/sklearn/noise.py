@@ -1,15 +1,14 @@
 """The noise of what is left after a cut, and the scales that weights have under it."""
 
 import copy
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 
 from bayesprune.infer import refit_noise
 from bayesprune.infer.predict import predict_draws
-from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn.places import LARGEST
 
@@ -17,23 +16,7 @@ PASSES, SETTLED = 4, 0.05  # of noise and scales in turn, until the noise's prec
 NETWORKS = 32  # whose errors are averaged: every row counts in them, so that it is the rows' number that says how sure they are
 
 
-@runtime_checkable
-class Estimator(Protocol):
-    """A fitted estimator, as far as its noise asks."""
-
-    params_: Any
-    num_samples: Any
-
-    @property
-    def bnn_(self) -> BNN: ...
-
-    def _streamed(self, predict: Callable[..., Any], x: np.ndarray, num_samples: int = ...) -> Iterator[np.ndarray]: ...
-
-
-Refit = Callable[[Estimator, np.ndarray, np.ndarray], dict[str, Any]]
-
-
-def settled(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def settled(estimator: Any, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Parameters of a fitted estimator with what its likelihood learns of noise, and its weights' scales, by coordinate ascent,
     (21.19).
 
@@ -47,7 +30,7 @@ def settled(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> dict[str, Any
     return estimator.params_  # type: ignore[no-any-return]
 
 
-def _ascend(estimator: Estimator, refit: Refit, x: np.ndarray, y: np.ndarray) -> None:
+def _ascend(estimator: Any, refit: Callable[..., dict[str, Any]], x: np.ndarray, y: np.ndarray) -> None:
     """The noise given the weights, and the weights' scales given the noise, in turn."""
     means = np.maximum(np.asarray(y[refit_noise.present_in(estimator.bnn_, y)], np.float64), 1.0)
     trained, ratio, before = estimator.params_, 1.0, refit_noise.information(estimator.params_, means)
@@ -60,7 +43,7 @@ def _ascend(estimator: Estimator, refit: Refit, x: np.ndarray, y: np.ndarray) ->
         estimator.params_ = jax.tree.map(np.asarray, refit_noise.rescaled(estimator.bnn_, trained, ratio)) | found
 
 
-def _noise(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def _noise(estimator: Any, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     first, squared, count = 0, np.zeros(()), np.zeros(())
     for drawn in estimator._streamed(predict_draws, x, min(NETWORKS, estimator.num_samples)):
         part = y[first : first + drawn.shape[1]]
@@ -72,7 +55,7 @@ def _noise(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> dict[str, Any]
     return jax.tree.map(np.asarray, found)
 
 
-def _concentration(estimator: Estimator, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def _concentration(estimator: Any, x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Of one block of rows, evenly spaced: a single number needs no more."""
     some = slice(None, None, -(-len(x) // LARGEST))
     y = y[some].reshape((len(y[some]), -1))

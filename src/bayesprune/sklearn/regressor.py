@@ -155,12 +155,12 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         choice = self._plan(x)
         found = found_by_whole_rows(self._seed, x, columns) if choice.needs_a_forest else None
         if found is not None and is_auto(self.likelihood):
-            seen = np.asarray(columns, np.float64)
-            observed = _law_of(seen[~np.isnan(seen).any(axis=1)], found.whole.residuals)
+            observed = _law_of(found.whole.targets, found.whole.residuals)
         heavy = observed is network.HEAVY_NOISE
         shifts = isinstance(observed, Normal | StudentT)
         likelihood = gaps.masked(network.started(observed, columns), missing)
-        self._target_scaling = _as_it_is(columns) if not shifts else gaps.scaling_of(columns, robust=heavy)
+        as_it_is = Scaling(np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
+        self._target_scaling = gaps.scaling_of(columns, robust=heavy) if shifts else as_it_is
         scaled = self._target_scaling.apply(columns)
         outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
         self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs, choice, found)
@@ -229,6 +229,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def score(self, X: ArrayLike | Any, y: ArrayLike | Any, sample_weight: ArrayLike | Any | None = None) -> float:
         """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
+        y = numbers.without_mask(y, "y")
         missing = gaps.gaps_in(y, self.likelihood)
         if missing is None:
             return super().score(X, y, sample_weight)
@@ -266,13 +267,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
 def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT | Normal:
     """Counts, heavy tails or Gaussian noise, by a forest's residuals of the same rows, (rows, outputs)."""
-    if len(y) == len(residuals) and are_counts(y, residuals):
+    if are_counts(y, residuals):
         return network.COUNTS
     return network.HEAVY_NOISE if is_heavy(residuals) and not is_tied(y) else network.LEARNED_NOISE
-
-
-def _as_it_is(columns: np.ndarray) -> Scaling:
-    return Scaling(np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
 
 
 def _variances(

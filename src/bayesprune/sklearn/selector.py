@@ -149,7 +149,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         Frames with names of text are refused in another order, as scikit-learn does.
         """
         check_is_fitted(self)
-        return super().transform(in_order(X, self._names))
+        return super().transform(in_order(without_mask(X, "X"), self._names))
 
     def _rule(self) -> tuple[str, float]:
         """The rule and its level, of which ``fdr`` may speak for both."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.given import GivenTable
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.spread import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.sklearn.base import SparseNetwork
@@ -93,7 +94,7 @@ def distil(
     check_integer(random_state, "random_state", minimum=0)
     labels = _is_classifier(teacher)
     network = _student(student, labels, random_state)
-    X = of_polars(X)
+    X = of_polars(without_mask(X, "X"))
     x = check_array(X, dtype=np.float64, ensure_min_samples=20)
     if labels and np.shape(teacher.predict(_named(x[:2], X)))[1:] not in ((), (1,)):  # its classes_ need not say it
         raise TypeError(_several(teacher))

@@ -13,6 +13,7 @@ MOST_ROWS = 10_000  # that a forest is grown on
 LEAST_WHOLE = 20  # rows in which every target is there, for a forest of them
 SMALL, LARGE = 2_000, 8_000  # rows between which there are the more thresholds the more rows there are
 BINS, EACH, MOST = 32, 8, 96  # ranks within which cuts are one; thresholds of a column, and of the table, as leaves
+NOTHING = np.zeros((0, 1))
 
 
 def growth(rows: int) -> float:
@@ -27,17 +28,19 @@ def growth(rows: int) -> float:
 class Thresholds(NamedTuple):
     """``column``, ``at``: of each threshold its column, and its place in the column's units; the best ones first.
 
-    ``residuals``: what the trees that had not seen a row miss of its target, (rows, outputs); of labels nothing.
+    ``residuals``: what the trees that had not seen a row miss of its target, (rows, outputs), of the rows that the forest was
+    grown on; ``targets``: of the same rows; of labels nothing.
     """
 
     column: Int64[np.ndarray, " thresholds"]
     at: Float64[np.ndarray, " thresholds"]
-    residuals: Float64[np.ndarray, "rows outputs"]
+    residuals: Float64[np.ndarray, "rows outputs"] = NOTHING
+    targets: Float64[np.ndarray, "rows outputs"] = NOTHING
 
     def of_size(self, number: int) -> "Thresholds":
         """The best so many; where there are fewer, others that no number is beyond, which `Columns` keeps silent.
 
-        >>> Thresholds(np.array([2]), np.array([0.5]), np.zeros((0, 1))).of_size(3).at.tolist()
+        >>> Thresholds(np.array([2]), np.array([0.5])).of_size(3).at.tolist()
         [0.5, inf, inf]
         """
         missing = max(0, number - len(self.at))
@@ -64,7 +67,7 @@ def found_by_whole_rows(seed: int, x: np.ndarray, columns: np.ndarray) -> FoundB
     def find(rows: np.ndarray) -> Thresholds:
         seen = rows[whole[rows]]
         if len(seen) < LEAST_WHOLE:  # no forest says where to cut, or what tails the noise has
-            return Thresholds(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, columns.shape[1])))
+            return Thresholds(np.zeros(0, np.int64), np.zeros(0))
         y = columns[seen]
         return fit_thresholds(np.random.RandomState(seed), x[seen], y[:, 0] if y.shape[1] == 1 else y, labels=False)
 
@@ -101,8 +104,11 @@ def fit_thresholds(
             best = _merged(x[:, place], at[here], gain[here], int(EACH * more))
             found += [(total, int(place), _beyond_rounding(value, x[:, place])) for total, value in best]
     found = sorted(found, key=lambda one: (-one[0], *one[1:]))[: int(MOST * more)]
-    residuals = np.zeros((0, 1)) if labels else (y - forest.oob_prediction_).reshape((len(y), -1))
-    return Thresholds(np.array([c for _, c, _ in found], np.int64), np.array([v for *_, v in found], np.float64), residuals)
+    column, at = np.array([c for _, c, _ in found], np.int64), np.array([v for *_, v in found], np.float64)
+    if labels:
+        return Thresholds(column, at)
+    y = y.reshape((len(y), -1)).astype(np.float64)
+    return Thresholds(column, at, y - forest.oob_prediction_.reshape(y.shape), y)
 
 
 def single(x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows columns"]:

@@ -1,7 +1,7 @@
 """An estimator as one network, of the table's own columns, in the units of y: what is compacted, exported and shipped."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import flax.linen as nn
@@ -20,7 +20,6 @@ from bayesprune.infer.refit_noise import LOC
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Normal
 from bayesprune.model.likelihoods.masked import of_observed
-from bayesprune.model.likelihoods.protocol import Likelihood
 from bayesprune.sklearn import cutting, network
 from bayesprune.sklearn.columns import Columns, JointColumns
 
@@ -102,28 +101,36 @@ class WithCompact:
         check_single(columns, self._background, self.number_names_)
         units = getattr(self, "_target_scaling", None)
         check_single_target(units)
-        params = params if units is None else in_units(recipe.likelihood, params, units)
+        if units is not None:
+            recipe, params = in_units(recipe, params, units)
         bnn = whole(recipe, columns, units)
-        if keep == "posterior" and (num_draws or cutting.is_gated(network.build(recipe).read(params))):
+        if keep == "posterior" and (num_draws or cutting.is_gated(bnn.read(params))):
             key = stream(self._key(), OfAnEstimator.PREDICTING)
             return compact(bnn, params, mask, keep, rng_key=key, num_draws=num_draws or self.num_samples)
         return compact(bnn, params, mask, keep, num_draws=num_draws)
 
 
-def in_units(likelihood: Likelihood, params: dict[str, Any], units: Scaling) -> dict[str, Any]:
-    """The parameters with a learned noise in units of y: its precision is divided by the square of their scale."""
-    observed = of_observed(likelihood)
+def in_units(
+    recipe: network.NetworkRecipe, params: dict[str, Any], units: Scaling
+) -> tuple[network.NetworkRecipe, dict[str, Any]]:
+    """A network with its noise in units of y: the precision that was learned, or the size that Gaussian noise was given."""
+    observed, sizes = of_observed(recipe.likelihood), np.asarray(units.scale, np.float64)
     if isinstance(observed, Normal) and observed.heteroscedastic:
         raise ValueError(
             "likelihood='predicted_noise' has an output for the scale of the noise, which is in standardised units: compact "
             "bp.compact(model.bnn_, model.params_, model.mask_), which takes model.inputs_of(X)."
         )
-    if LOC not in params:
-        return params
-    loc, logs = np.asarray(params[LOC]), 2.0 * np.log(np.asarray(units.scale, np.float64))
-    if loc.ndim == 0 and logs.size > 1:
+    is_given = isinstance(observed, Normal) and not observed.learns_noise
+    if sizes.size > 1 and (is_given or (LOC in params and np.ndim(params[LOC]) == 0)):
         raise ValueError("one noise for several outputs has no one size in their units: fit with a noise for each output.")
-    return params | {LOC: (loc - logs.reshape(loc.shape)).astype(loc.dtype)}
+    if is_given:
+        own = replace(observed, scale=float(observed.scale * sizes.item()))
+        likelihood = own if observed is recipe.likelihood else replace(recipe.likelihood, likelihood=own)  # type: ignore[type-var]
+        return replace(recipe, likelihood=likelihood), params
+    if LOC not in params:
+        return recipe, params
+    loc = np.asarray(params[LOC])
+    return recipe, params | {LOC: (loc - 2.0 * np.log(sizes).reshape(loc.shape)).astype(loc.dtype)}
 
 
 def whole(recipe: network.NetworkRecipe, columns: Columns | JointColumns, units: Scaling | None) -> BNN:
