@@ -59,7 +59,7 @@ def check_within(value: Any, name: str, interval: str, meaning: str = "") -> Non
     if isinstance(value, jax.core.Tracer):
         return
     low, high = map(float, interval[1:-1].split(","))
-    number = np.ndim(value) == 0 and _numbers(value) and not np.iscomplexobj(value)
+    number = np.ndim(value) == 0 and _numbers(value)
     inside = number and low <= float(value) <= high
     ends = {low} if interval[0] == "(" else set()
     ends |= {high} if interval[-1] == ")" else set()
@@ -92,7 +92,9 @@ def check_number(value: Any, name: str) -> None:
 
 
 def _numbers(value: object) -> bool:
-    return bool(jnp.issubdtype(np.asarray(value).dtype, np.number))
+    """Whether all are real numbers; booleans are none."""
+    array = np.asarray(value)
+    return bool(jnp.issubdtype(array.dtype, np.number)) and not np.iscomplexobj(array)
 
 
 def check_integer(value: object, name: str, minimum: int = 1) -> None:

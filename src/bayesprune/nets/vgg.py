@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 
 from bayesprune.core.checks import unknown_name
-from bayesprune.nets.checks import check_counts, check_widths
+from bayesprune.nets.checks import check_counts, check_dropout, check_widths
 from bayesprune.nets.images import check_images, framed
 from bayesprune.nets.norms import at_least_single, pick_norm
 
@@ -59,6 +59,7 @@ class VGG(nn.Module):
         check_counts(self, "num_outputs", "units")
         check_widths(self.stage_sizes, "stage_sizes")
         check_widths(self.features, "features")
+        check_dropout(self.dropout)
         super().__post_init__()
 
     @nn.compact
