@@ -127,6 +127,7 @@ def compare(
         raise ValueError("densities is empty: give at least one, such as (0.1, 0.05).")
     for value in densities:
         check_density(value)
+    shares = sorted(set(map(float, densities)))
     for name, number in (("seeds", seeds), ("steps", steps), ("batch_size", batch_size)):
         check_integer(number, name)
     check_integer(rows, "rows", minimum=0)
@@ -143,10 +144,10 @@ def compare(
     base = Cell(dataset, net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)
     folder = Path(out)
     work = functools.partial(_finished, folder=folder, data_dir=data_dir, jobs=jobs, tell=tell)
-    trials = plan.tried(base, names, densities, tries) if tries > 1 else []
+    trials = plan.tried(base, names, shares, tries) if tries > 1 else []
     found = work(trials)
     chosen = {name: plan.best_try(found, trials, name) for name in names}
-    judged = plan.judged(base, chosen, [float(one) for one in densities], seeds)
+    judged = plan.judged(base, chosen, shares, seeds)
     return Comparison(work(judged), tuple(judged), tries)
 
 
