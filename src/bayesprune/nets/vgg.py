@@ -6,7 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.nets.checks import check_counts, check_dropout, check_widths
 from bayesprune.nets.images import check_images, framed
 from bayesprune.nets.norms import at_least_single, pick_norm
@@ -65,8 +65,7 @@ class VGG(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         check_images(x, "VGG")
-        if self.norm not in NORMS:  # filter responses need more positions than the last maps have
-            raise unknown_name("norm", self.norm, NORMS)
+        check_name("norm", self.norm, NORMS)  # filter responses need more positions than the last maps have
         if len(self.stage_sizes) != len(self.features):
             raise ValueError(
                 f"features must name the channels of each of the {len(self.stage_sizes)} stages in stage_sizes, got "
