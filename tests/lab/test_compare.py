@@ -107,7 +107,7 @@ def test_the_command_writes_the_tables(trained: list[Cell], tmp_path: Path, caps
         ({"dataset": "digit"}, "digits"),
         ({"seeds": 0}, "seeds"),
         ({"noise": [-1.0]}, "noise"),
-        ({"dataset": "concrete"}, "classes"),
+        ({"dataset": "concrete"}, "dataset must be an image set"),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_trained(

@@ -222,7 +222,7 @@ def as_booleans(alive: object, name: str) -> Any:
     return array.astype(bool)
 
 
-def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
+def check_key(rng_key: Any) -> jax.Array:
     """Take a typed key or a legacy ``uint32`` one; refuse anything else (a bare integer above all). Returns a typed key.
 
     One key alone: arrays of several are refused. Every public call that computes comes by here or by a trace, so the process is
@@ -237,10 +237,10 @@ def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
         return jax.random.wrap_key_data(rng_key)
     if is_key(rng_key) or (dtype == np.uint32 and shape[1:] == of_one):
         raise TypeError(
-            f"{name} must be one JAX random key, got {shape[0]} of them in an array: give one, as keys[0], and call "
+            f"rng_key must be one JAX random key, got {shape[0]} of them in an array: give one, as keys[0], and call "
             "once for each."
         )
-    raise TypeError(f"{name} must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")
+    raise TypeError(f"rng_key must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")
 
 
 # Names under which rows come with what is meant to make them count otherwise than the rest.

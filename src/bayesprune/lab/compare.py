@@ -11,13 +11,14 @@ from typing import Any
 from bayesprune import cells
 from bayesprune.cells.study import finish
 from bayesprune.core.checks import check_density, check_integer, check_name, check_not_negative
+from bayesprune.data.catalogue import image_set
 from bayesprune.data.loading import load_test
 from bayesprune.data.tables.reading import needed
 from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import Entry, rivals, tries
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
-from bayesprune.lab.run import check_data, run
+from bayesprune.lab.run import run
 from bayesprune.lab.task import net_of
 
 NAME = "compare"
@@ -136,9 +137,9 @@ def compare(
     known = rivals()
     for name in names:
         _tries(known[name], tries)
-    dataset, architecture = check_data(dataset), net_of(net)
+    dataset, architecture = image_set(dataset, "dataset"), net_of(net)
     sizes = ",".join(f"{float(size)}" for size in noise)
-    ood = ood if ood == "permuted" else check_data(ood)
+    ood = ood if ood == "permuted" else image_set(ood, "ood")
     if ood != "permuted":  # to find after hours of training that it cannot be read, or has rows of another shape, is too late
         load_test(ood, data_dir, like=dataset, pad=architecture.pad(dataset))
     base = Cell(dataset, net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)

@@ -3,7 +3,6 @@
 import csv as of_text
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -89,6 +88,5 @@ def csv(records: Sequence[Record]) -> str:
     text = io.StringIO()
     writer = of_text.DictWriter(text, names, restval="", lineterminator="\n")
     writer.writeheader()
-    made: list[dict[str, Any]] = [dict(record) for record in records]
-    writer.writerows(made)
+    writer.writerows(records)
     return text.getvalue()
