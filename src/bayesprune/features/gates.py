@@ -121,8 +121,7 @@ def _gates(site: str, node: PyTree, mask: bool | np.ndarray | jax.Array, turn: T
             )
         alive, dead = send(np.zeros(node.loc.shape)), send(np.full(node.loc.shape, -np.inf))
     else:
-        probability = _probabilities(site, node)
-        alive, dead = _logarithms(probability)
+        alive, dead = _logarithms(_probabilities(site, node))
     if mask is not True:
         if jnp.shape(mask) != alive.shape:
             raise ValueError(f"mask of {site} must have the shape {alive.shape}, got {jnp.shape(mask)}.")
