@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.checks import check_level, check_mask, check_share, check_site, check_within, got
+from bayesprune.core.checks import (
+    check_level,
+    check_mask,
+    check_not_negative,
+    check_number,
+    check_positive,
+    check_share,
+    check_site,
+    check_within,
+    got,
+)
 
 SHAPES = {"Dense_0.kernel": (2, 3), "Dense_0.bias": (3,)}
 
@@ -98,6 +108,12 @@ def test_what_lies_outside_is_shown(case: str) -> None:
     for check in (check_level, lambda value, name: check_within(value, name, "[0, 1)")):
         with pytest.raises(ValueError, match=rf"level must lie in .0, 1\), got {re.escape(shown)}"):
             check(value, "level")
+
+
+def test_complex_numbers_are_no_real_ones() -> None:
+    for check in (check_number, check_positive, check_not_negative):
+        with pytest.raises((TypeError, ValueError), match="got 1j"):
+            check(1j, "rate")
 
 
 def test_numbers_of_numpy_are_shown_as_they_are() -> None:

@@ -83,3 +83,10 @@ def test_halving_spends_one_penalty_an_epoch_and_halves_it_from_batch_to_batch(n
     exact = [Fraction(2 ** (num_batches - i), 2**num_batches - 1) for i in range(1, num_batches + 1)]
     assert sum(exact) == 1
     np.testing.assert_allclose(weights / num_batches, np.array([float(r) for r in exact]), rtol=1e-5, atol=1e-37)
+
+
+def test_cycles_go_on_beyond_what_float32_counts() -> None:
+    cycles = schedules.CyclicalCosine(0.2, 3)
+    step = 2**25 + 1  # no float32; a multiple of 3
+    assert step % 3 == 0
+    np.testing.assert_array_equal(cycles(np.int32(step)), cycles(0))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
+from bayesprune import data
 from bayesprune.core.spread import is_constant
 
 RNG = np.random.default_rng(0)
@@ -37,6 +38,13 @@ def test_single_precision_has_its_own_rounding():
 
 
 def test_whole_numbers_and_bits_are_exact():
-    assert not is_constant(np.array([2**53, 2**53 + 1]))
+    assert not is_constant(np.array([2**53 - 1, 2**53]))
     assert is_constant(np.array([7, 7])) and not is_constant(np.array([True, False]))
     assert is_constant(np.array([[1, 2], [1, 3]])).tolist() == [True, False]
+
+
+def test_whole_numbers_that_are_one_double_have_no_spread():
+    """Numbers of rows of eighteen digits: their standard deviation is 0, and to divide by it would be no number."""
+    ids = 10**18 + np.arange(40)
+    assert ids.astype(np.float64).std() == 0 and is_constant(ids)
+    assert data.fit_scaling(ids[:, None]).apply(ids[:, None]).tolist() == [[0.0]] * 40

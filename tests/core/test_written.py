@@ -23,6 +23,7 @@ def test_a_value_comes_back(value) -> None:
         ("Cubik(0.1)", r"unknown schedule 'Cubik'. Did you mean 'Cubic'"),
         ("Cubic(0.1)", r"density='Cubic\(0.1\)'"),
         ("Cubic(x, 0, 20)", r"density='Cubic\(x, 0, 20\)'"),
+        ("LinearWarmup(0, 9, **{'peak': 0.5})", "unexpected keyword argument"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_knob(text, told) -> None:

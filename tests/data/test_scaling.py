@@ -61,6 +61,8 @@ def test_undo_is_the_inverse():
     raw = table(0, 50)
     scaling = data.fit_scaling(raw.y)
     np.testing.assert_allclose(scaling.undo(scaling.apply(raw.y)), raw.y, rtol=1e-5)
+    with pytest.raises(ValueError, match="masked array with 1 masked value"):
+        scaling.undo(np.ma.array([1.0, 2.0], mask=[True, False]))
 
 
 @pytest.mark.parametrize("values", [np.zeros((0, 2)), np.array([[1.0, np.nan]]), np.array([[np.inf]])])

@@ -56,6 +56,14 @@ def test_type_key_and_scale():
     np.testing.assert_allclose(moved, one * [1.0, 100.0, 1e-3] + [0.0, 5.0, 1.0], rtol=1e-4, atol=1e-5)
 
 
+def test_copies_of_whole_numbers_are_none():
+    """Cut off to whole numbers they would be nearer to zero than what they are copies of: the filter finds false inputs so."""
+    x = np.random.default_rng(0).integers(0, 3, (2000, 3))
+    copies = knockoffs(jax.random.key(0), x)
+    np.testing.assert_array_equal(copies, knockoffs(jax.random.key(0), x.astype(np.float64)))
+    np.testing.assert_allclose(copies.mean(axis=0), x.mean(axis=0), atol=0.1)  # five standard errors of a spread of .82
+
+
 def test_shrinkage_serves_more_columns_than_rows():
     x = np.random.default_rng(0).standard_normal((20, 40))
     with pytest.raises(ValueError, match="shrinkage"):

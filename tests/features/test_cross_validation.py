@@ -102,6 +102,7 @@ X, Y = problem()
     ("change", "message"),
     [
         ({"fractions": ()}, "fractions"),
+        ({"stratified": True, "y": Y[:, None]}, r"labels y of shape \(rows,\), got"),
         ({"fractions": (0.5, 0.0)}, "fractions"),
         ({"num_folds": 1}, "num_folds"),
         ({"num_folds": 64}, "num_folds"),

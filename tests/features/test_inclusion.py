@@ -64,6 +64,11 @@ def test_a_mask_selects_the_inputs_with_a_living_edge():
     np.testing.assert_array_equal(selected(sure, mask=[mask]), mask.any(axis=1))
 
 
+def test_fractions_are_no_mask():
+    with pytest.raises(ValueError, match=r"mask of layer 0 must be boolean.*p > 0\.5"):
+        inclusion_probabilities([jnp.ones((2, 1))], mask=[np.array([[0.3], [0.0]])])
+
+
 def test_an_unknown_rule_is_refused():
     with pytest.raises(ValueError, match=r"unknown rule 'medain'.*'median'"):
         selected([np.ones((1, 1))], "medain")

@@ -66,6 +66,11 @@ def test_what_is_finished_is_not_trained_again(trained: list[Cell], tmp_path: Pa
     assert len(trained) == count + 3  # one more seed of three rows
 
 
+def test_a_density_that_is_given_twice_counts_once(trained: list[Cell], tmp_path: Path) -> None:
+    twice = bp.compare(tmp_path / "twice", **SMALL | {"densities": [0.5, 0.2, 0.5]})
+    assert twice.planned == bp.compare(tmp_path / "once", **SMALL).planned
+
+
 def test_two_machines_may_add_the_same_cell(trained: list[Cell], tmp_path: Path) -> None:
     first = bp.compare(tmp_path, **SMALL)
     path = tmp_path / "compare.jsonl"
@@ -102,7 +107,7 @@ def test_the_command_writes_the_tables(trained: list[Cell], tmp_path: Path, caps
         ({"dataset": "digit"}, "digits"),
         ({"seeds": 0}, "seeds"),
         ({"noise": [-1.0]}, "noise"),
-        ({"dataset": "concrete"}, "classes"),
+        ({"dataset": "concrete"}, "dataset must be an image set"),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_trained(

@@ -1,5 +1,6 @@
 """Nets say at their door what they are made with."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -37,6 +38,13 @@ def test_what_an_mlp_is_not_made_with(settings, error, message) -> None:
 def test_what_nets_of_images_are_not_made_with(net, name, value) -> None:
     with pytest.raises((ValueError, TypeError, TypeCheckError), match=name):
         net(**{"num_outputs": 3} | {name: value})
+
+
+@pytest.mark.parametrize("net", [bp.nets.LeNet5, bp.nets.MLPMixer, bp.nets.VGG, bp.nets.ViT, partial(bp.nets.MLP, (4,))])
+@pytest.mark.parametrize("dropout", [20.0, 1.0, -0.2])
+def test_dropout_is_a_probability(net, dropout) -> None:
+    with pytest.raises(ValueError, match=rf"dropout must lie in \[0, 1\), got {dropout}: 0\.2 drops a fifth"):
+        net(num_outputs=3, dropout=dropout)
 
 
 def test_counts_are_refused_by_name() -> None:

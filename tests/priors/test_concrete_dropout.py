@@ -96,6 +96,9 @@ def test_what_it_is_not_is_refused(rng_key: jax.Array) -> None:
         bp.priors.ConcreteDropout(start=1.0)
     with pytest.raises(ValueError, match="temperature"):
         bp.priors.ConcreteDropout(temperature=0.0)
+    for length_scale in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="length_scale must be finite and not negative"):
+            bp.priors.ConcreteDropout(length_scale=length_scale)
     with pytest.raises(ValueError, match="FlatLine is an improper prior"):
         seed(PRIOR.model, rng_key)(LAYOUT)
 

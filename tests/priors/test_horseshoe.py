@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
+from jaxtyping import TypeCheckError
 from numpyro.handlers import seed, substitute, trace
 
 import bayesprune as bp
@@ -127,6 +128,8 @@ def test_refusals(rng_key) -> None:
         bp.priors.Horseshoe(form="cauchy")
     with pytest.raises(ValueError, match="tau0 must be positive"):
         bp.priors.Horseshoe(tau0=0.0)
+    with pytest.raises((ValueError, TypeCheckError), match="slab"):
+        bp.priors.Horseshoe(slab=(2.0,))
     with pytest.raises(ValueError, match=r"unknown layer in local 'c'.*Known: a, b, z"):
         seed(bp.priors.Horseshoe(local="c").model, rng_key)(LAYOUT)
 

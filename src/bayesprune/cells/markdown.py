@@ -25,10 +25,10 @@ def mean_and_spread(values: Sequence[float] | np.ndarray, digits: int = 4, facto
     return f"{factor * np.mean(values):.{digits}f}{spread}" if len(values) else MISSING
 
 
-def mean_and_range(values: Sequence[float] | np.ndarray, digits: int = 4) -> str:
+def mean_and_range(values: Sequence[float] | np.ndarray) -> str:
     """Mean (lowest to highest)."""
-    spread = f" ({min(values):.{digits}f} to {max(values):.{digits}f})" if len(values) > 1 else ""
-    return f"{np.mean(values):.{digits}f}{spread}" if len(values) else MISSING
+    spread = f" ({min(values):.4f} to {max(values):.4f})" if len(values) > 1 else ""
+    return f"{np.mean(values):.4f}{spread}" if len(values) else MISSING
 
 
 def mean_and_error(values: Sequence[float] | np.ndarray) -> str:

@@ -5,7 +5,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class Study:
     cells: tuple[Cell, ...]
     run: Callable[[Cell, Path], Record]
     tables: Mapping[str, Callable[[Found], str]]
-    draw: Callable[[Found, Path], None] | None = field(default=None)
+    draw: Callable[[Found, Path], None] | None = None
     shared: bool = False
 
 

@@ -29,7 +29,7 @@ def resolve(settings: RunSettings) -> RunSettings:
     filled["dataset"] = dataset = _dataset(settings)
     valid.check(settings)
     log.check(settings.log)
-    images = dataset in (*catalogue.IMAGES, "digits")
+    images = dataset in catalogue.IMAGE_SETS
     filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)
     net = filled["net"].rpartition(own_net.MARK)[2]
     filled["out"] = folder = settings.out or Path("runs") / f"{dataset.replace('/', '-')}-{net}-{filled['method']}"

@@ -96,6 +96,6 @@ def _judged(
 
 def _foreign(name: str, chosen: settings.RunSettings) -> Dataset:
     """Another set's test part, images scaled as the run's own were."""
-    if chosen.dataset in (*catalogue.IMAGES, "digits"):
+    if chosen.dataset in catalogue.IMAGE_SETS:
         return data_sets.load_test(name, chosen.data_dir, like=chosen.dataset, pad=chosen.pad)
     return data_sets.load(name, chosen.data_dir)[1]

@@ -59,7 +59,7 @@ def check_within(value: Any, name: str, interval: str, meaning: str = "") -> Non
     if isinstance(value, jax.core.Tracer):
         return
     low, high = map(float, interval[1:-1].split(","))
-    number = np.ndim(value) == 0 and _numbers(value) and not np.iscomplexobj(value)
+    number = np.ndim(value) == 0 and _numbers(value)
     inside = number and low <= float(value) <= high
     ends = {low} if interval[0] == "(" else set()
     ends |= {high} if interval[-1] == ")" else set()
@@ -92,7 +92,9 @@ def check_number(value: Any, name: str) -> None:
 
 
 def _numbers(value: object) -> bool:
-    return bool(jnp.issubdtype(np.asarray(value).dtype, np.number))
+    """Whether all are real numbers; booleans are none."""
+    array = np.asarray(value)
+    return bool(jnp.issubdtype(array.dtype, np.number)) and not np.iscomplexobj(array)
 
 
 def check_integer(value: object, name: str, minimum: int = 1) -> None:
@@ -220,7 +222,7 @@ def as_booleans(alive: object, name: str) -> Any:
     return array.astype(bool)
 
 
-def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
+def check_key(rng_key: Any) -> jax.Array:
     """Take a typed key or a legacy ``uint32`` one; refuse anything else (a bare integer above all). Returns a typed key.
 
     One key alone: arrays of several are refused. Every public call that computes comes by here or by a trace, so the process is
@@ -235,10 +237,10 @@ def check_key(rng_key: Any, name: str = "rng_key") -> jax.Array:
         return jax.random.wrap_key_data(rng_key)
     if is_key(rng_key) or (dtype == np.uint32 and shape[1:] == of_one):
         raise TypeError(
-            f"{name} must be one JAX random key, got {shape[0]} of them in an array: give one, as keys[0], and call "
+            f"rng_key must be one JAX random key, got {shape[0]} of them in an array: give one, as keys[0], and call "
             "once for each."
         )
-    raise TypeError(f"{name} must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")
+    raise TypeError(f"rng_key must be a JAX random key, got {type(rng_key).__name__}: make one with jax.random.key(0).")
 
 
 # Names under which rows come with what is meant to make them count otherwise than the rest.

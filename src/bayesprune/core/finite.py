@@ -46,10 +46,9 @@ def broken(tree: PyTree) -> frozenset[str]:
     >>> sorted(broken({"w": jnp.ones(2), "m": (jnp.zeros(1), jnp.array([jnp.inf]))}))
     ["['m'][1]"]
     """
-    paths, leaves = zip(*jax.tree_util.tree_flatten_with_path(tree)[0], strict=True) if jax.tree.leaves(tree) else ((), ())
-    floats = [number for number, leaf in enumerate(leaves) if _is_float(leaf)]
-    sound = np.asarray(_sound([leaves[number] for number in floats])) if floats else ()
-    return frozenset(jax.tree_util.keystr(paths[n]) for n, one in zip(floats, sound, strict=True) if not one)
+    floats = [(path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree) if _is_float(leaf)]
+    sound = np.asarray(_sound([leaf for _, leaf in floats])) if floats else ()
+    return frozenset(jax.tree_util.keystr(path) for (path, _), one in zip(floats, sound, strict=True) if not one)
 
 
 @jax.jit

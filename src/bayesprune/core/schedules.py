@@ -179,4 +179,6 @@ class CyclicalCosine(Checked):
         check_integer(self.period, "period")
 
     def __call__(self, step: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
-        return 0.5 * self.peak * (1.0 + jnp.cos(jnp.pi * (jnp.asarray(step, float) % self.period) / self.period))
+        # Of the whole step: float32 does not have each one beyond 2^24.
+        place = jnp.asarray(jnp.asarray(step) % self.period, float)
+        return 0.5 * self.peak * (1.0 + jnp.cos(jnp.pi * place / self.period))

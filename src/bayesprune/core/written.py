@@ -43,7 +43,7 @@ def from_text(text: str, name: str) -> Any:
             return node.id if node.id in FLOATS else _named(f"function for {name}", node.id, jax.nn, callable)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             schedule = _named("schedule", node.func.id, schedules, dataclasses.is_dataclass)
-            keywords = {word.arg: ast.literal_eval(word.value) for word in node.keywords if word.arg}
+            keywords = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
             return schedule(*(ast.literal_eval(part) for part in node.args), **keywords)
         return ast.literal_eval(node)
     except (SyntaxError, RecursionError, MemoryError):  # the last two: it nests too deep for Python's own parser

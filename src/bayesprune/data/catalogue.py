@@ -3,6 +3,7 @@
 from bayesprune.core import checks
 
 IMAGES = ("cifar10", "fashion_mnist", "kmnist", "mnist")
+IMAGE_SETS = (*IMAGES, "digits")
 EMBEDDED = ("diabetes", "digits")
 SIMULATIONS = (
     "linear_regression",
@@ -60,3 +61,11 @@ def canonical(name: str) -> str:
         if squash(known).removeprefix("uci/") == wanted:
             return known
     raise checks.unknown_name("data set", name, names())
+
+
+def image_set(name: str, argument: str) -> str:
+    """The listed spelling of an image set; a `ValueError` that names the ``argument`` for another data set."""
+    known = canonical(name)
+    if known not in IMAGE_SETS:
+        raise ValueError(f"{argument} must be an image set ({', '.join(IMAGE_SETS)}), got {name!r}.")
+    return known

@@ -8,6 +8,8 @@ from bayesprune.core.types import Dataset
 def hold_out(data: Dataset, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
     """Rows to train on, and a ``share`` of the rows, at least one, that is kept back; always the same for the same ``seed``.
 
+    The permutation is of NumPy's legacy generator, whose stream is frozen.
+
     Raises `ValueError` for a share outside (0, 1), or one that leaves nothing to train on.
 
     >>> rest, held = hold_out(Dataset(np.zeros((10, 2)), np.arange(10)), 0.3)

@@ -43,8 +43,8 @@ def read(paths: tuple[Path, ...], name: str, part: str, verify: bool = True) -> 
             do not have equally many rows, or none.
     """
     stem = STEMS[part]
-    images = parse(_content(paths[0], name, f"{stem}-images", verify), 3, str(paths[0]))
-    labels = parse(_content(paths[1], name, f"{stem}-labels", verify), 1, str(paths[1]))
+    images = _parsed(paths[0], 3, name, f"{stem}-images", verify)
+    labels = _parsed(paths[1], 1, name, f"{stem}-labels", verify)
     if len(images) != len(labels):
         raise ValueError(f"{paths[0]} holds {len(images)} images but {paths[1]} {len(labels)} labels: fetch both again.")
     if len(images) == 0:
@@ -87,18 +87,18 @@ def _candidate(folder: Path, stem: str) -> Path:
     return next((path for path in (*plain, *(p.with_name(p.name + ".gz") for p in plain)) if path.is_file()), plain[0])
 
 
-def _content(path: Path, name: str, stem: str, verify: bool) -> bytes:
-    """A file's bytes, unpacked. Structure is judged by `parse`, so that damage is reported as such, not as a wrong checksum."""
+def _parsed(path: Path, num_axes: int, name: str, stem: str, verify: bool) -> UInt8[np.ndarray, "..."]:
+    """A file's array, unpacked. Structure is judged first, so that damage is reported as such, not as a wrong checksum."""
     packed = path.read_bytes()
     content = packed
     if path.suffix == ".gz":
         with reading(path, "gzip file", "Fetch it again."):
             content = gzip.decompress(packed)
-    parse(content, 3 if stem.endswith("images") else 1, str(path))
+    found = parse(content, num_axes, str(path))
     if verify:
         as_distributed, unpacked = checksum.IDX[name, stem]
         if path.suffix != ".gz":
             checksum.require(checksum.md5(content) if unpacked else "", unpacked, str(path))
         elif checksum.md5(packed) != as_distributed:
             checksum.require(checksum.md5(content), unpacked or as_distributed, str(path))
-    return content
+    return found

@@ -105,11 +105,11 @@ def load_test(
         >>> data.load_test("digits", like="digits").x.shape
         (359, 8, 8, 1)
     """
-    name = _image_name(name, "name")
+    name = catalogue.image_set(name, "name")
     test = _padded(_read_images(name, "test", data_dir, verify, download), pad)
     if like == "":
         return to_dataset(test, unit_scaling(test))
-    train = _padded(_read_images(_image_name(like, "like"), "train", data_dir, verify, download), pad)
+    train = _padded(_read_images(catalogue.image_set(like, "like"), "train", data_dir, verify, download), pad)
     if train.x.shape[1:] != test.x.shape[1:]:
         raise ValueError(f"{name} has images of shape {test.x.shape[1:]}, {like} of {train.x.shape[1:]}: pad them to one size.")
     # Brightness is a fraction of the white level, should the two sets count it differently.
@@ -151,7 +151,7 @@ def uci_splits(
 def _check_options(name: str, standardise: object, split: int, pad: int, seed: int) -> None:
     if not (isinstance(standardise, bool) or standardise in ("auto", "inputs")):
         raise ValueError(f"standardise must be True, False, 'auto' or 'inputs', got {standardise!r}.")
-    owners = {"split": catalogue.UCI, "pad": (*catalogue.IMAGES, "digits"), "seed": catalogue.SIMULATIONS}
+    owners = {"split": catalogue.UCI, "pad": catalogue.IMAGE_SETS, "seed": catalogue.SIMULATIONS}
     for option, value in (("split", split), ("pad", pad), ("seed", seed)):
         checks.check_integer(value, option, minimum=0)
         if value and name not in owners[option]:
@@ -173,13 +173,6 @@ def _simulated(name: str, seed: int) -> Simulation:
         "saha_3": saha.saha_3,
     }
     return makers[name](seed=seed)
-
-
-def _image_name(name: str, argument: str) -> str:
-    known = catalogue.canonical(name)
-    if known not in (*catalogue.IMAGES, "digits"):
-        raise ValueError(f"{argument} must be an image set ({', '.join(catalogue.IMAGES)}, digits), got {name!r}.")
-    return known
 
 
 def _table(train: Dataset, test: Dataset, standardise: Standardise) -> tuple[Dataset, Dataset]:

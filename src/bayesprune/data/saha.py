@@ -15,15 +15,11 @@ from bayesprune.data.truth import Simulation, add_noise, check_counts, generator
 Array = np.ndarray
 
 
-def _linear(x: Array) -> Array:
-    return x
-
-
 def _nonlinear(x: Array) -> Array:
     return np.exp(np.abs(x)) - 2 * x + np.sin(2 * np.pi * x)
 
 
-FUNCTIONS: dict[str, Callable[[Array], Array]] = {"linear": _linear, "nonlinear": _nonlinear}
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {"linear": lambda x: x, "nonlinear": _nonlinear}
 
 
 def saha_1(

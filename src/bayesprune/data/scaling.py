@@ -24,7 +24,7 @@ class Scaling(NamedTuple):
 
     def undo(self, values: Float[np.ndarray, "rows *row"]) -> Float32[np.ndarray, "rows *row"]:
         """Values back in their own units, float32. A difference (an RMSE, say) needs only ``* scale``."""
-        return (np.asarray(values, dtype=np.float64) * self.scale + self.loc).astype(np.float32)
+        return (np.asarray(without_mask(values, "values"), dtype=np.float64) * self.scale + self.loc).astype(np.float32)
 
 
 def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:

@@ -100,8 +100,7 @@ def teacher_student(
 
 def _teacher_name(name: str) -> str:
     known = catalogue.canonical(name)
-    if known not in WIDTHS:
-        raise checks.unknown_name("teacher", name, WIDTHS)
+    checks.check_name("teacher", known, WIDTHS)
     return known
 
 

@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Real, Shaped
 
 from bayesprune.core import checks
 from bayesprune.core.spread import is_constant
@@ -12,7 +12,7 @@ SINGULAR = 1e-8  # smallest eigenvalue of a correlation matrix that leaves copie
 
 
 def knockoffs(
-    rng_key: Shaped[Array, "..."], x: Float[Array | np.ndarray, "rows features"], shrinkage: float = 0.0
+    rng_key: Shaped[Array, "..."], x: Real[Array | np.ndarray, "rows features"], shrinkage: float = 0.0
 ) -> Float[np.ndarray, "rows features"]:
     """Second-order Gaussian knockoff copies, with mean and covariance estimated from the rows; see `gaussian_knockoffs`.
 
@@ -24,8 +24,8 @@ def knockoffs(
             the room for copies to differ from the originals, which is what gives the filter its power.
 
     Returns:
-        (rows, features) in the type of ``x``. Fit a network to ``concatenate([x, copies], axis=1)``, take its importances, and
-        give their differences to `knockoff_select`.
+        (rows, features) in the type of ``x``, of whole numbers float64. Fit a network to ``concatenate([x, copies], axis=1)``,
+        take its importances, and give their differences to `knockoff_select`.
 
     Raises:
         TypeError: rng_key is no key.
@@ -63,7 +63,7 @@ def shrunk_covariance(rows: Float[np.ndarray, "rows features"], shrinkage: float
 
 def gaussian_knockoffs(
     rng_key: Shaped[Array, "..."],
-    x: Float[Array | np.ndarray, "rows features"],
+    x: Real[Array | np.ndarray, "rows features"],
     mean: Float[Array | np.ndarray, " features"],
     covariance: Float[Array | np.ndarray, "features features"],
 ) -> Float[np.ndarray, "rows features"]:
@@ -82,7 +82,7 @@ def gaussian_knockoffs(
         mean, covariance: of the inputs' distribution, (features,) and (features, features).
 
     Returns:
-        (rows, features) in the type of ``x``.
+        (rows, features) in the type of ``x``, of whole numbers float64.
 
     Raises:
         TypeError: rng_key is no key.
@@ -116,4 +116,5 @@ def gaussian_knockoffs(
     turned = ((rows - centre) / spread) @ axes  # in the eigenvectors' coordinates all matrices are diagonal
     root = np.sqrt(np.maximum(s * (2.0 - s / eigenvalues), 0.0))
     copies = (turned * (1.0 - s / eigenvalues) + (noise @ axes) * root) @ axes.T
-    return (copies * spread + centre).astype(np.asarray(x).dtype)
+    given = np.asarray(x).dtype
+    return (copies * spread + centre).astype(np.float64 if given.kind in "iub" else given)

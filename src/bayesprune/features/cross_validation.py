@@ -81,7 +81,7 @@ def choose_fraction(
         num_folds: from 2 to the number of rows; 10 in the paper.
         rule: "min", the share with the lowest mean loss; "one_standard_error", the smallest share whose mean loss is within
             one standard error (of the lowest, over folds) of the lowest. Ties go to the smaller share.
-        stratified: of labels y, every fold has its share of each class.
+        stratified: of labels y (rows,), every fold has its share of each class.
 
     Returns:
         `FractionChoice`. Then rank once more with all rows: ``top_fraction(importance, choice.fraction)``.
@@ -111,6 +111,8 @@ def choose_fraction(
     rows = _check_rows(x, y, num_folds)
     for fraction in fractions:
         checks.check_share(fraction, "fractions", "each is a share of the inputs, so 0.2 keeps a fifth")
+    if stratified and np.ndim(y) != 1:
+        raise ValueError(f"stratified=True asks for labels y of shape (rows,), got {np.shape(y)}: give one label for each row.")
     shares = np.unique(np.asarray(fractions, np.float64))
     if not shares.size:
         raise ValueError("fractions must name at least one share to try, got none.")

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from bayesprune.core import trees
+from bayesprune.core.checks import as_booleans
 from bayesprune.core.send import send
 from bayesprune.core.types import PyTree
 from bayesprune.model.layout import Layout, ParamSpec
@@ -39,9 +40,9 @@ def read(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -
     them in the order of first use, which is a chain only where `readers.check_chain` says so.
 
     Raises `TypeError` for a `MeanField` without a mask or another kind of posterior; `ValueError` for kernels of more than two
-    dimensions (with a layout: for convolutions), probabilities outside [0, 1], masks that do not fit, no kernel, sites that the
-    layout does not have or has of other shapes, Equinox's names without a layout, or sites out of order: `jax.tree.map` and
-    `jax.jit` hand dicts back sorted by name, "Dense_10" before "Dense_2".
+    dimensions (with a layout: for convolutions), probabilities outside [0, 1], masks that do not fit or are not boolean, no
+    kernel, sites that the layout does not have or has of other shapes, Equinox's names without a layout, or sites out of order:
+    `jax.tree.map` and `jax.jit` hand dicts back sorted by name, "Dense_10" before "Dense_2".
 
     >>> [gates.site for gates in read({"first.kernel": jnp.full((3, 2), 0.5), "first.bias": jnp.ones(2)})]
     ['first.kernel']
@@ -120,12 +121,11 @@ def _gates(site: str, node: PyTree, mask: bool | np.ndarray | jax.Array, turn: T
             )
         alive, dead = send(np.zeros(node.loc.shape)), send(np.full(node.loc.shape, -np.inf))
     else:
-        probability = _probabilities(site, node)
-        alive, dead = _logarithms(probability)
+        alive, dead = _logarithms(_probabilities(site, node))
     if mask is not True:
         if jnp.shape(mask) != alive.shape:
             raise ValueError(f"mask of {site} must have the shape {alive.shape}, got {jnp.shape(mask)}.")
-        alive, dead = _masked(send(mask), alive, dead)
+        alive, dead = _masked(send(as_booleans(mask, f"mask of {site}")), alive, dead)
     return Gates(site, turn(alive), turn(dead))
 
 

@@ -11,13 +11,14 @@ from typing import Any
 from bayesprune import cells
 from bayesprune.cells.study import finish
 from bayesprune.core.checks import check_density, check_integer, check_name, check_not_negative
+from bayesprune.data.catalogue import image_set
 from bayesprune.data.loading import load_test
 from bayesprune.data.tables.reading import needed
 from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import Entry, rivals, tries
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
-from bayesprune.lab.run import check_data, run
+from bayesprune.lab.run import run
 from bayesprune.lab.task import net_of
 
 NAME = "compare"
@@ -127,6 +128,7 @@ def compare(
         raise ValueError("densities is empty: give at least one, such as (0.1, 0.05).")
     for value in densities:
         check_density(value)
+    shares = sorted(set(map(float, densities)))
     for name, number in (("seeds", seeds), ("steps", steps), ("batch_size", batch_size)):
         check_integer(number, name)
     check_integer(rows, "rows", minimum=0)
@@ -135,18 +137,18 @@ def compare(
     known = rivals()
     for name in names:
         _tries(known[name], tries)
-    dataset, architecture = check_data(dataset), net_of(net)
+    dataset, architecture = image_set(dataset, "dataset"), net_of(net)
     sizes = ",".join(f"{float(size)}" for size in noise)
-    ood = ood if ood == "permuted" else check_data(ood)
+    ood = ood if ood == "permuted" else image_set(ood, "ood")
     if ood != "permuted":  # to find after hours of training that it cannot be read, or has rows of another shape, is too late
         load_test(ood, data_dir, like=dataset, pad=architecture.pad(dataset))
     base = Cell(dataset, net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)
     folder = Path(out)
     work = functools.partial(_finished, folder=folder, data_dir=data_dir, jobs=jobs, tell=tell)
-    trials = plan.tried(base, names, densities, tries) if tries > 1 else []
+    trials = plan.tried(base, names, shares, tries) if tries > 1 else []
     found = work(trials)
     chosen = {name: plan.best_try(found, trials, name) for name in names}
-    judged = plan.judged(base, chosen, [float(one) for one in densities], seeds)
+    judged = plan.judged(base, chosen, shares, seeds)
     return Comparison(work(judged), tuple(judged), tries)
 
 

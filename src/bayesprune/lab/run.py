@@ -12,7 +12,6 @@ import numpy as np
 from bayesprune.cells import Record
 from bayesprune.core.tracing import ONE_AT_A_TIME
 from bayesprune.core.types import Dataset
-from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
 from bayesprune.data.loading import load, load_test
 from bayesprune.lab import judge
@@ -102,11 +101,3 @@ def _beyond(
         **judge.on_corrupted(keys[2], fitted, test, numbers(cell.noise), spread),
         **judge.shipped(keys[3], fitted, test.x),
     }
-
-
-def check_data(name: str) -> str:
-    """The one spelling of a data set of classes; a `ValueError` for another one."""
-    found = catalogue.canonical(name)
-    if found not in (*catalogue.IMAGES, "digits"):
-        raise ValueError(f"dataset {found!r} has no classes to compare by: take one of digits, {', '.join(catalogue.IMAGES)}.")
-    return found

@@ -32,7 +32,7 @@ class NamedNet:
 
     def pad(self, data: str) -> int:
         """The side that images are padded to, 0: they stay as they are."""
-        return 32 * (self.kind == "lenet5" and data in (*catalogue.IMAGES, "digits"))
+        return 32 * (self.kind == "lenet5" and data in catalogue.IMAGE_SETS)
 
 
 def net_of(text: str) -> NamedNet:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import masks
-from bayesprune.core.checks import check_integer, check_not_negative, check_number, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_not_negative, check_number
 from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
@@ -85,8 +85,7 @@ class MBNN:
 
     def __post_init__(self) -> None:
         for name, value, known in (("death", self.death, DEATHS), ("counted", self.counted, COUNTED)):
-            if value not in known:
-                raise unknown_name(name, value, known)
+            check_name(name, value, known)
         check_number(self.lam, "lam")
         check_not_negative(self.lam, "lam")
         if self.penalty is not None:

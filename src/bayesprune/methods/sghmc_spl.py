@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import masks
-from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, check_within, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_not_negative, check_number, check_positive, check_within
 from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
@@ -82,8 +82,7 @@ class SGHMCSPL:
 
     def __post_init__(self) -> None:
         for name, value, known in (("rule", self.rule, RULES), ("size", self.size, SIZES), ("scope", self.scope, SCOPES)):
-            if value not in known:
-                raise unknown_name(name, value, known)
+            check_name(name, value, known)
         for name in ("ratio", "share"):
             check_number(getattr(self, name), name)
         if not (math.isfinite(self.ratio) and self.ratio > 1):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import trees
-from bayesprune.core.checks import check_density, check_integer, check_positive, check_share, unknown_name
+from bayesprune.core.checks import check_density, check_integer, check_name, check_positive, check_share
 from bayesprune.core.keys import Key
 from bayesprune.core.schedules import CosineReplacement
 from bayesprune.core.send import send, send_all
@@ -84,8 +84,7 @@ class SSVI:
             "growth": ("likelihood", "loss"),
         }  # fmt: skip
         for name, names in known.items():
-            if getattr(self, name) not in names:
-                raise unknown_name(name, getattr(self, name), names)
+            check_name(name, getattr(self, name), names)
         check_new_scale(self.new_scale)
         check_integer(self.num_draws, "num_draws")
         check_positive(self.lam, "lam")

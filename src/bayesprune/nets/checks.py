@@ -2,7 +2,7 @@
 
 import jax
 
-from bayesprune.core.checks import check_function, check_integer
+from bayesprune.core.checks import check_function, check_integer, check_within
 
 
 def check_widths(widths: object, name: str) -> None:
@@ -21,6 +21,11 @@ def check_counts(net: object, *names: str) -> None:
     """Refuse fields of a network that are no positive integers."""
     for name in names:
         check_integer(getattr(net, name), name)
+
+
+def check_dropout(dropout: object) -> None:
+    """Refuse what is no probability below 1; percents above all, of which nothing would be left."""
+    check_within(dropout, "dropout", "[0, 1)", "0.2 drops a fifth")
 
 
 def check_activation(given: object) -> None:

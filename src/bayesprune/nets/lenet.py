@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from bayesprune.nets.checks import check_counts, check_widths
+from bayesprune.nets.checks import check_counts, check_dropout, check_widths
 from bayesprune.nets.images import check_images, framed
 
 
@@ -43,6 +43,7 @@ class LeNet5(nn.Module):
     def __post_init__(self) -> None:
         check_counts(self, "num_outputs", "units")
         check_widths(self.features, "features")
+        check_dropout(self.dropout)
         super().__post_init__()
 
     @nn.compact

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 
 from bayesprune.core.checks import check_name
-from bayesprune.nets.checks import check_counts
+from bayesprune.nets.checks import check_counts, check_dropout
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
 
@@ -77,6 +77,7 @@ class MLPMixer(nn.Module):
 
     def __post_init__(self) -> None:
         check_counts(self, "num_outputs", "patch", "features", "num_blocks", "hidden_tokens", "hidden_channels")
+        check_dropout(self.dropout)
         super().__post_init__()
 
     @nn.compact

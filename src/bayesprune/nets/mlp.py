@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 
 from bayesprune.core.checks import check_integer
-from bayesprune.nets.checks import check_activation, check_widths
+from bayesprune.nets.checks import check_activation, check_dropout, check_widths
 
 
 class MLP(nn.Module):
@@ -40,6 +40,7 @@ class MLP(nn.Module):
         check_widths(self.hidden, "hidden")
         check_integer(self.num_outputs, "num_outputs")
         check_activation(self.activation)
+        check_dropout(self.dropout)
         super().__post_init__()
 
     @nn.compact

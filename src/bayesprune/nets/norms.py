@@ -81,15 +81,7 @@ def _frn(x: jax.Array, train: bool, dtype: DTypeLike | None) -> jax.Array:
     return FilterResponseNorm(dtype=dtype)(x)
 
 
-def _relu(x: jax.Array) -> jax.Array:
-    return nn.relu(x)
-
-
-def _threshold(x: jax.Array) -> jax.Array:
-    return ThresholdedLinearUnit()(x)
-
-
-NORMS = {"batch": (_batch, _relu), "group": (_group, _relu), "frn": (_frn, _threshold)}
+NORMS = {"batch": (_batch, nn.relu), "group": (_group, nn.relu), "frn": (_frn, lambda x: ThresholdedLinearUnit()(x))}
 
 
 def pick_norm(

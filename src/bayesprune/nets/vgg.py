@@ -6,8 +6,8 @@ from typing import Any
 import flax.linen as nn
 import jax
 
-from bayesprune.core.checks import unknown_name
-from bayesprune.nets.checks import check_counts, check_widths
+from bayesprune.core.checks import check_name
+from bayesprune.nets.checks import check_counts, check_dropout, check_widths
 from bayesprune.nets.images import check_images, framed
 from bayesprune.nets.norms import at_least_single, pick_norm
 
@@ -59,13 +59,13 @@ class VGG(nn.Module):
         check_counts(self, "num_outputs", "units")
         check_widths(self.stage_sizes, "stage_sizes")
         check_widths(self.features, "features")
+        check_dropout(self.dropout)
         super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         check_images(x, "VGG")
-        if self.norm not in NORMS:  # filter responses need more positions than the last maps have
-            raise unknown_name("norm", self.norm, NORMS)
+        check_name("norm", self.norm, NORMS)  # filter responses need more positions than the last maps have
         if len(self.stage_sizes) != len(self.features):
             raise ValueError(
                 f"features must name the channels of each of the {len(self.stage_sizes)} stages in stage_sizes, got "

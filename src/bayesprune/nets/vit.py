@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.checks import check_name
-from bayesprune.nets.checks import check_counts
+from bayesprune.nets.checks import check_counts, check_dropout
 from bayesprune.nets.feed_forward import FeedForward
 from bayesprune.nets.images import check_images, framed, patches
 
@@ -79,6 +79,7 @@ class ViT(nn.Module):
 
     def __post_init__(self) -> None:
         check_counts(self, "num_outputs", "patch", "features", "num_blocks", "num_heads", "hidden")
+        check_dropout(self.dropout)
         super().__post_init__()
 
     @nn.compact

@@ -17,11 +17,10 @@ from numpyro.distributions.kl import kl_divergence
 from bayesprune.core.checks import check_integer, check_name
 from bayesprune.core.compiling import WHOLE_PRODUCTS
 from bayesprune.core.layout import Layout, ParamSpec
-from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors.divergence import divergence
-from bayesprune.posteriors.family import ParamNames
+from bayesprune.posteriors.family import ParamNames, starts_of
 from bayesprune.posteriors.joint import Joint, all_alive
 from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
 from bayesprune.posteriors.rows_and_columns import RowRemoval, as_matrix, check_whole, conditioned, marginal
@@ -236,21 +235,12 @@ class CorrelatedFamily(MeanFieldFamily):
         """Whether the weights of an array vary together."""
         return not self.sites or str(spec.path) in self.sites
 
-    @by_one_thread
     def check(self, prior: Any, layout: Layout, read: Callable[..., Any]) -> None:
         """Refuse sites that do not exist, large arrays, and priors that would make other nodes of correlated ones."""
         paths = [str(spec.path) for spec in layout if spec.bayesian]
         for site in self.sites:
             check_name("site of CorrelatedFamily", site, paths)
-
-        def nodes() -> Any:
-            with numpyro.handlers.block(), numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):
-                prior.guide(layout, self)
-            params = {name: site["value"] for name, site in sites.items() if site["type"] == "param"}
-            sites.clear()
-            return read(params)
-
-        found = jax.eval_shape(nodes)
+        found = jax.eval_shape(lambda: read(starts_of(self, prior, layout)))
         if not all(type(found[str(spec.path)]) is Correlated for spec in layout if spec.bayesian and self.joint(spec)):
             raise _not_by_themselves(self.covariance)
 

@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from bayesprune.core.layout import Layout, ParamSpec
+from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, Node
 from bayesprune.posteriors.start import SoundScales, start_of_scale
 
@@ -109,6 +110,16 @@ class Family(ABC):
     def check(self, prior: object, layout: Layout, read: Callable[..., Any]) -> None:
         """Refuse a prior or a layout that this family is not for; ``read``: parameters -> nodes as the prior means them."""
         return
+
+
+@by_one_thread
+def starts_of(family: Family, prior: Any, layout: Layout) -> dict[str, Any]:
+    """The parameters that a prior's guide of this family begins with, by name."""
+    with numpyro.handlers.block(), numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):
+        prior.guide(layout, family)
+    params = {name: site["value"] for name, site in sites.items() if site["type"] == "param"}
+    sites.clear()
+    return params
 
 
 @dataclass(frozen=True)

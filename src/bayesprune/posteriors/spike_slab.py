@@ -114,7 +114,7 @@ class GatedNormal(dist.Distribution):
     support = constraints.real
     reparametrized_params: ClassVar[list[str]] = ["loc", "scale", "logit"]
     pytree_data_fields = ("loc", "scale", "logit")
-    pytree_aux_fields = ("gate", "temperature")
+    pytree_aux_fields = ("gate",)
 
     def __init__(
         self,
@@ -123,12 +123,11 @@ class GatedNormal(dist.Distribution):
         logit: ArrayLike = 0.0,
         *,
         gate: str = "hard",
-        temperature: float = gates.TEMPERATURE,
         validate_args: bool | None = None,
     ) -> None:
         check_name("gate", gate, GATES)
         self.loc, self.scale, self.logit = jnp.broadcast_arrays(*map(jnp.asarray, (loc, scale, logit)))
-        self.gate, self.temperature = gate, temperature
+        self.gate = gate
         super().__init__(batch_shape=jnp.shape(self.loc), validate_args=validate_args)
 
     def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
@@ -141,7 +140,7 @@ class GatedNormal(dist.Distribution):
     def draw_gate(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
         """A gate for each element; of `relaxed_gate` where the draw is relaxed, of `hard_gate` otherwise."""
         draw = gates.relaxed_gate if self.gate == "relaxed" else gates.hard_gate
-        return draw(self.logit, _flat(jax.random.logistic, key, shape), self.temperature)
+        return draw(self.logit, _flat(jax.random.logistic, key, shape))
 
     def log_prob(self, value: ArrayLike, intermediates: object = None) -> jax.Array:
         slab = log_sigmoid(self.logit) + dist.Normal(self.loc, self.scale, validate_args=False).log_prob(value)

@@ -11,9 +11,8 @@ import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
 from bayesprune.core.layout import Layout, ParamSpec
-from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array
-from bayesprune.posteriors.family import ParamNames
+from bayesprune.posteriors.family import ParamNames, starts_of
 from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
 
 # Short of 1, so that a weight keeps a spread of its own and the divergence stays finite.
@@ -62,19 +61,10 @@ class StructuredFamily(MeanFieldFamily):
         conditional = dist.Normal(loc + rho * scale * standard, scale * jnp.sqrt(1.0 - rho**2), validate_args=False)
         return numpyro.sample(str(spec.path), conditional)
 
-    @by_one_thread
     def check(self, prior: Any, layout: Layout, read: Callable[..., Any]) -> None:
         """Refuse a prior where no weight has a unit's scale to vary with: it would be the mean field, unsaid."""
-        coupled: list[str] = []
-
-        def guide() -> None:
-            with numpyro.handlers.block(), numpyro.handlers.trace() as sites, numpyro.handlers.seed(rng_seed=0):
-                prior.guide(layout, self)
-            coupled.extend(site for site in sites if site.endswith("_correlation"))
-            sites.clear()
-
-        jax.eval_shape(guide)
-        if not coupled:
+        params = jax.eval_shape(lambda: starts_of(self, prior, layout))
+        if not any(name.endswith("_correlation") for name in params):
             raise ValueError(
                 f"posterior='structured' lets a weight vary with the scale of its unit, and {type(prior).__name__} scales no "
                 "unit here: it would be the mean field. Take 'mean_field', or a prior that has such scales: "

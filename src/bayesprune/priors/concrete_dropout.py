@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from numpyro.distributions import constraints
 from numpyro.distributions.kl import kl_divergence
 
-from bayesprune.core.checks import check_number, check_positive, check_within
+from bayesprune.core.checks import check_not_negative, check_number, check_positive, check_within
 from bayesprune.formulas import concrete
 from bayesprune.model import select
 from bayesprune.model.families import Family
@@ -72,6 +72,7 @@ class ConcreteDropout:
 
     def __post_init__(self) -> None:
         check_number(self.length_scale, "length_scale")
+        check_not_negative(self.length_scale, "length_scale")
         check_positive(self.temperature, "temperature")
         check_within(self.start, "start", "(0, 1)", "it is the rate at which inputs are dropped at first")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 
@@ -72,8 +73,10 @@ class Horseshoe:
     def __post_init__(self) -> None:
         check_positive(self.tau0, "tau0")
         check_name("form", self.form, FORMS)
-        for value in self.slab or ():
-            check_positive(value, "slab")
+        if self.slab is not None:
+            check_positive(self.slab, "slab")
+            if np.shape(self.slab) != (2,):
+                raise ValueError(f"slab must be shape and rate, such as (2.0, 6.0), or None, got {self.slab!r}.")
         check_name("last", self.last, LAST)
         check_name("slab_of", self.slab_of, SLABS)
         object.__setattr__(self, "local", (self.local,) if isinstance(self.local, str) else tuple(self.local))

@@ -87,18 +87,15 @@ class Posterior:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        paths = self._paths(layout)
-        return {
-            path: numpyro.sample(path, dist.Normal(self._typed(self.loc[path]), self._typed(self.scale[path])))
-            for path in paths
-        }
+        law = lambda spec: dist.Normal(*self._moments(spec))  # noqa: E731
+        return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in layout if spec.bayesian}
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``, which starts where the prior stands."""
         starts: dict[str, Any] = {}
-        paths = self._paths(layout)
-        for spec, path in zip([spec for spec in layout if spec.bayesian], paths, strict=True):
-            starts |= family.around(self._typed(self.loc[path]), self._typed(self.scale[path]), spec)
+        for spec in layout:
+            if spec.bayesian:
+                starts |= family.around(*self._moments(spec), spec)
         with substitute(data=starts):
             guide_each(layout, family)
 
@@ -111,13 +108,10 @@ class Posterior:
         first = self.first.get(str(spec.path))
         return replace(node, prior_scale=None if first is None else self._typed(first), unit=1.0)
 
-    def _paths(self, layout: Layout) -> list[str]:
-        given = "priors.Posterior was given a fit"
+    def _moments(self, spec: ParamSpec) -> tuple[Any, Any]:
         remedy = "Give a fit of the same net in which the same parameters are Bayesian."
-        specs = [spec for spec in layout if spec.bayesian]
-        for spec in specs:
-            array_of(self.loc, spec, given, remedy)
-        return [str(spec.path) for spec in specs]
+        loc = array_of(self.loc, spec, "priors.Posterior was given a fit", remedy)
+        return self._typed(loc), self._typed(self.scale[str(spec.path)])
 
     def _typed(self, array: np.ndarray) -> Any:
         return jnp.asarray(array, float)

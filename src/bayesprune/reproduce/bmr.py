@@ -151,18 +151,8 @@ def _weights(bnn: bp.BNN, fit: bp.FitResult, folder: Path) -> cells.Record:
 
 def comparison(found: cells.Found, wanted: tuple[PaperCell, ...] = CELLS) -> str:
     """Mean and spread over seeds, beside the published figures; the pruned and the connected share of every seed."""
-    head = [
-        "data",
-        "net",
-        "method",
-        "steps",
-        "seeds",
-        "accuracy",
-        "ece_quantile",
-        "NLL",
-        "pruned, by seed",
-        "connected, by seed",
-    ]
+    of_figures = ["accuracy", "ece_quantile", "NLL", "pruned, by seed", "connected, by seed"]
+    head = ["data", "net", "method", "steps", "seeds", *of_figures, "published acc / ece / NLL / pruned"]
     rows = []
     for dataset, net, method in PUBLISHED:
         planned = [c for c in wanted if (c.dataset, c.net, c.method) == (dataset, net, method)]
@@ -176,7 +166,7 @@ def comparison(found: cells.Found, wanted: tuple[PaperCell, ...] = CELLS) -> str
         steps = ", ".join(dict.fromkeys(str(cell.epochs * cell.steps_per_epoch) for cell in planned))
         about = [dataset, net, method, steps, cells.count(have, planned)]
         rows.append([*about, *figures, *shares, published(dataset, net, method)])
-    return cells.table([*head, "published acc / ece / NLL / pruned"], rows, "lllrrllllll")
+    return cells.table(head, rows, "lllrrllllll")
 
 
 def draw(found: cells.Found, folder: Path) -> None:

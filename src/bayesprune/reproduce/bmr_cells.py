@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 from bayesprune.courses import paper
 
 EPOCH = 500  # steps
@@ -62,6 +62,5 @@ def grid(nets: Iterable[str], methods: Iterable[str], seeds: Iterable[int], **se
     named = {"net": (nets, NETS), "method": (methods, COURSES), "dataset": ((settings.get("dataset", DATASETS[0]),), DATASETS)}
     for kind, (chosen, known) in named.items():
         for name in chosen:
-            if name not in known:
-                raise unknown_name(kind, name, known)
+            check_name(kind, name, known)
     return tuple(PaperCell(net, method, seed, **settings) for net, method, seed in itertools.product(nets, methods, seeds))
