@@ -113,6 +113,13 @@ def test_units_that_are_equally_dear_rank_by_their_worth() -> None:
         np.testing.assert_array_equal(state.mask["a.bias"], best)
 
 
+@pytest.mark.parametrize("density", [lambda step: jnp.nan * step, lambda step: 0.5 / (step - 2.0)])
+def test_a_schedule_of_densities_without_a_value_is_refused(density) -> None:
+    """It kept one weight of each array, in silence."""
+    with pytest.raises(ValueError, match=r"density at step [12] of its schedule must be a share in \(0, 1\], got (nan|inf)"):
+        bp.methods.Cut("snr", density=density)
+
+
 @pytest.mark.parametrize("price", [lambda step: -1.0, lambda step: jnp.nan, lambda step: 1.5 - step])
 def test_schedules_of_prices_are_looked_at(price) -> None:
     with pytest.raises(ValueError, match=r"price at step \d+ of its schedule must be finite and not negative"):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_density, check_name, check_not_negative, check_within
@@ -32,12 +33,22 @@ def check(score: str, density: Scheduled | None, least: float | None, scope: str
         raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
     if least is not None and math.isnan(least):
         raise ValueError("threshold is NaN: give the lowest score that stays.")
-    if density is not None and not callable(density):
+    if callable(density):
+        _check_seen(density)
+    elif density is not None:
         check_density(density)
     if price is not None:
         _check_price(price)
     if price is not None and scope not in PRICED:
         raise ValueError(f"price needs scope 'unit' or 'head', got {scope!r}: by single weights no dense product gets smaller.")
+
+
+def _check_seen(density: Callable[[jax.Array], jax.Array]) -> None:
+    """Refuse a schedule without a value at one of its first steps, or of some later ones: next to nothing would be kept."""
+    with jax.ensure_compile_time_eval():
+        for number in SEEN:
+            if not np.isfinite(value := np.asarray(density(jnp.asarray(number)))).all():
+                raise ValueError(f"density at step {number} of its schedule must be a share in (0, 1], got {value}.")
 
 
 def _check_price(price: Scheduled) -> None:
