@@ -11,7 +11,7 @@ TRACING = {
     "bayesprune.infer.observed", "bayesprune.infer.second_level", "bayesprune.model.adapters.net",
     "bayesprune.model.likelihoods.alone", "bayesprune.model.minibatches", "bayesprune.model.network",
     "bayesprune.model.samples",
-    "bayesprune.posteriors.structured", "bayesprune.posteriors.correlated",
+    "bayesprune.posteriors.family",
     "bayesprune.train.alike", "bayesprune.train.recipe", "bayesprune.train.sites",
 }  # fmt: skip
 NOTHING_IS_DRAWN = {

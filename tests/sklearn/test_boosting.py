@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss, mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import bayesprune as bp
+from bayesprune.deploy import reader
 from bayesprune.sklearn import boosting, forest, trees
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.columns import fit_columns
@@ -199,7 +200,7 @@ def test_it_is_the_same_however_many_rows_and_trees_go_together(monkeypatch, tar
     x, y = smooth(60)
     found = boosting.boost(0, x, np.digitize(y, TARGETS[targets]) if TARGETS[targets] else y).trees
     together = found.says(x)
-    monkeypatch.setattr(trees, "ROWS", 7)
-    monkeypatch.setattr(trees, "TOGETHER", 64)
+    monkeypatch.setattr(reader, "WALKED", 7)
+    monkeypatch.setattr(reader, "TOGETHER", 64)
     np.testing.assert_allclose(found.says(x), together, rtol=1e-12, atol=1e-12)
     assert found.says(x[:0]).shape == (0, together.shape[1])

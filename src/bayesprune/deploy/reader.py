@@ -308,6 +308,9 @@ def pool(a, fold, empty, window, strides, sides):
     return a
 
 
+WALKED, TOGETHER = 4096, 1 << 16  # that go down trees together, and rows times trees
+
+
 def trees(x, column, at, below, values, roots, turns, depth):
     """Every row from each root to its leaf, below which is 0; what leaves add to the numbers, tree after tree, by turns.
 
@@ -315,10 +318,10 @@ def trees(x, column, at, below, values, roots, turns, depth):
     """
     column, below, roots = (array.astype(np.int32) for array in (column, below, roots))
     made = np.zeros((len(x), turns * values.shape[1]), values.dtype)
-    for row in range(0, len(x), 4096):
-        some = x[row : row + 4096]
+    for row in range(0, len(x), WALKED):
+        some = x[row : row + WALKED]
         numbers, begins = some.ravel(), (np.arange(len(some), dtype=np.int32) * np.int32(x.shape[1]))[:, None]
-        together = max(1, (1 << 16) // len(some) // turns) * turns
+        together = max(1, TOGETHER // len(some) // turns) * turns
         for first in range(0, len(roots), together):
             node = np.tile(roots[first : first + together], (len(some), 1))
             for _ in range(depth):
@@ -326,7 +329,7 @@ def trees(x, column, at, below, values, roots, turns, depth):
                 following = below.take(node, mode="clip")
                 np.copyto(node, following + higher, where=following > 0)
             added = values.take(node, axis=0, mode="clip")
-            made[row : row + 4096] += added.reshape((len(some), -1, made.shape[1])).sum(axis=1)
+            made[row : row + WALKED] += added.reshape((len(some), -1, made.shape[1])).sum(axis=1)
     return made
 
 
