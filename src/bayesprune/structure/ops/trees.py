@@ -54,7 +54,8 @@ def by_gathers(
 
     def one_down(_: object, node: jax.Array) -> jax.Array:
         own = jnp.take_along_axis(x, column[node], axis=1, mode="clip")
-        return jnp.where(below[node] > 0, below[node] + (own > at[node]), node)
+        following = below[node]
+        return jnp.where(following > 0, following + (own > at[node]).astype(following.dtype), node)
 
     node = jax.lax.fori_loop(0, depth, one_down, jnp.broadcast_to(roots, (rows, roots.shape[0])))
     return jnp.sum(values[node].reshape((rows, -1, numbers)), axis=1)
@@ -73,7 +74,7 @@ mlir.register_lowering(trees_p, mlir.lower_fun(by_gathers, multiple_results=Fals
 def _batched(operands: Any, axes: Any, **params: Any) -> tuple[jax.Array, int]:
     """Of several sets of rows those of all together; trees are never batched."""
     (x, *nodes), (axis, *others) = operands, axes
-    assert all(one is None for one in others)
+    assert not any(isinstance(one, int) for one in others)
     x = jnp.moveaxis(x, axis, 0)
     made = trees_p.bind(x.reshape((-1, x.shape[-1])), *nodes, **params)
     return made.reshape((*x.shape[:2], -1)), 0
