@@ -208,6 +208,7 @@ def check_files(small: bp.Compact, x: np.ndarray, folder: Path) -> None:
     """NumPy's reader and ONNX Runtime predict from files what the network predicts."""
     wanted = small.predict(x)
     small.save(folder / "net.bayesprune")
+    np.testing.assert_allclose(bp.load(folder / "net.bayesprune").predict(x), wanted, rtol=1e-6)
     np.testing.assert_allclose(reader.predict(*reader.load(folder / "net.bayesprune"), x), wanted, rtol=1e-4, atol=1e-5)
     small.save(folder / "net.onnx")
     session = pytest.importorskip("onnxruntime").InferenceSession(str(folder / "net.onnx"))

@@ -373,11 +373,7 @@ REST: dict = {
 FUNCTIONS: dict = {**UNARY, **BINARY, **REST}
 NAMES = frozenset(FUNCTIONS)
 # Arrays; all others take one.
-TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {
-    "select": 3,
-    "clamp": 3,
-    "trees": 7,
-}  # arrays; all others take one
+TAKES = dict.fromkeys([*BINARY, "dot", "conv", "lookup", "pad"], 2) | {"select": 3, "clamp": 3, "trees": 6}
 
 
 if __name__ == "__main__":
