@@ -10,6 +10,7 @@ from bayesprune.deploy.files.c_rows import write_rows
 from bayesprune.deploy.files.c_source import CSource, Ref, loops, strides_of
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.structure.ops import PRIMITIVES
+from bayesprune.structure.ops.trees import follows
 
 ENTRY = {record.plan: record.c for record in PRIMITIVES.values() if record.c and record.plan}
 REDUCE = {
@@ -166,6 +167,8 @@ class Operations:
         """The sum over the trees of each number, from their roots to leaves."""
         x, out = self.read(op.inputs[0]), self.source.buffer(shape)
         column, at, below, values, roots = (self.known[number] for number in op.inputs[1:])
+        if not follows(below, roots):
+            raise refused("trees whose nodes do not lead to later ones")
         turns, targets = op.attributes["turns"], values.shape[1]
         column_of, below_of, root_of = map(self.source.indices, (column, below, roots))
         at_of, value_of = (self.source.table(part.ravel().astype(np.float32)) for part in (at, values))

@@ -15,6 +15,7 @@ from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.rules import COMPARE
 from bayesprune.deploy.program.weights import Draws, Law, Weighted, checked
 from bayesprune.structure.ops import PRIMITIVES
+from bayesprune.structure.ops.trees import follows
 
 END = np.iinfo(np.int64).max
 LOGIC = frozenset(["and", "not", "or", "xor"])
@@ -167,9 +168,9 @@ def _walk(graph: OnnxGraph, turns: int, arrays: Sequence[Any]) -> Array:
     if any(isinstance(array, str) for array in known):
         raise ValueError("trees whose nodes are made within the network, which ONNX does not walk.")
     column, at, below, values, roots = known
+    if not follows(below, roots):
+        raise ValueError("trees whose nodes do not lead to later ones, one tree after the other, which ONNX does not walk.")
     last = np.append(roots[1:], len(below))
-    if not (roots < last).all():
-        raise ValueError("trees whose nodes are not one tree after the other, which ONNX does not walk.")
     tree, node = np.repeat(np.arange(len(roots)), last - roots), np.concatenate([*map(np.arange, last - roots)])
     leaf = below == 0
     inside = np.where(leaf, 0, below - roots[tree])

@@ -38,6 +38,19 @@ def walked(
     return trees_p.bind(jnp.asarray(x), *nodes, turns=turns, depth=depth)  # type: ignore[no-any-return]
 
 
+def follows(below: Integer[np.ndarray, " nodes"], roots: Integer[np.ndarray, " trees"]) -> bool:
+    """Whether trees stand one after the other, and every node leads to later ones of its own: a walk without a limit ends.
+
+    >>> follows(np.array([1, 0, 0, 4, 0, 0]), np.array([0, 3])), follows(np.array([1, 0, 0, 2, 0, 0]), np.array([0, 3]))
+    (True, False)
+    """
+    ends, inner = np.append(roots[1:], len(below)), np.flatnonzero(below)
+    if not len(roots) or roots[0] != 0 or not (roots < ends).all():
+        return False
+    last = ends[np.searchsorted(roots, inner, side="right") - 1]
+    return bool(((below[inner] > inner) & (below[inner] + 1 < last)).all())
+
+
 def by_gathers(
     x: jax.Array,
     column: jax.Array,
