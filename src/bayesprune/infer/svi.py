@@ -102,8 +102,9 @@ def fit_svi(
         init: a fit to go on from, as it was returned or loaded: its parameters, mask and optimiser's state; of a pruned one its
             parameters and mask. Steps, schedules and the sparsifier count from 0 again, the optimiser's own counts go on, and
             so do batches and noise: with the same key, optimizer, kl_weight and settings given, and no pruning, 10 steps and 10
-            more are the 20 of one fit, bit by bit. The standard course, whose rate has come to its end, begins its optimiser
-            anew. One of another kind starts anew, with a warning. ``mask`` may have more weights dead.
+            more are the 20 of one fit, bit by bit; what gives batches is read from its beginning again. The standard course,
+            whose rate has come to its end, begins its optimiser anew. One of another kind starts anew, with a
+            warning. ``mask`` may have more weights dead.
         init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
             were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws;
