@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numpyro.infer import Trace_ELBO
 from numpyro.optim import Adam
 
 import bayesprune as bp
@@ -77,6 +78,11 @@ BAD_SETTINGS = {
     "callbacks, None": ({"callbacks": None}, TypeError, r"callbacks .* got None.* leave callbacks out"),
     "callbacks, a class": ({"callbacks": bp.Moment}, TypeError, r"callbacks .* got the class Moment \(call it\)"),
     "estimator, a class": ({"estimator": bp.LocalELBO}, TypeError, r"estimator must be .* got the class LocalELBO \(call"),
+    "num_particles beside an ELBO": (
+        {"estimator": Trace_ELBO(num_particles=2), "num_particles": 8},
+        ValueError,
+        r"num_particles=8 is of estimators by name.*has its own, 2: write Trace_ELBO\(num_particles=8\)",
+    ),
     "augment, a class": (
         {"augment": bp.data.CropFlip},
         TypeError,

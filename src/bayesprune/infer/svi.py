@@ -94,7 +94,7 @@ def fit_svi(
         estimator: "weight" (sampled weights), "local" (local reparameterisation), "local_where_exact" (the same where it has
             the law of sampled weights, which are drawn elsewhere), or a NumPyro ELBO object; None: the course's. Of a bound
             that is not linear in the divergence's weight, as Rényi's, ``fit.losses`` are right where that is 1.
-        num_particles: draws of the latent variables in each step.
+        num_particles: draws of the latent variables in each step; an ELBO object says its own.
         kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`; None: the
             course's. ``fit.losses`` are the bound itself, of weight 1, whatever is minimised.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them. None:
