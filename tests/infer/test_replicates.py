@@ -2,6 +2,7 @@
 
 import json
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,18 @@ from tests.infer.processes import output_of
 
 ROWS, REPLICATES = 40, 3
 OPTIMIZER = optax.adam(1e-2)
+
+
+class Normed(nn.Module):
+    @nn.compact
+    def __call__(self, x, train=False):
+        return nn.Dense(1)(nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x)))
+
+
+class Tokens(nn.Module):
+    @nn.compact
+    def __call__(self, tokens):
+        return nn.Dense(1)(nn.Embed(5, 3)(tokens).mean(1))
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +224,10 @@ def test_a_replication_without_a_target_is_refused_by_its_number(data: bp.Datase
     y[1] = np.nan
     with pytest.raises(ValueError, match=r"replication 1: .*no target at all"):
         bp.fit_replicates(jax.random.key(0), bnn, bp.Dataset(data.x, y), num_steps=2, progress=False)
+
+
+def test_a_loss_that_is_lost_on_the_way_is_told(bnn: bp.BNN, data: bp.Dataset, rng_key) -> None:
+    """The optimiser steps over it, so that the last loss and the parameters are finite; one fit is refused there too."""
+    weight, optimizer = (lambda step: jnp.where(step == 50, jnp.inf, 1.0)), optax.apply_if_finite(optax.adam(1e-3), 5)
+    with pytest.raises(bp.DivergedError, match=r"the loss of replication.*finite at step 51"):
+        bp.fit_replicates(rng_key, bnn, data, num_steps=100, kl_weight=weight, optimizer=optimizer, progress=False)
