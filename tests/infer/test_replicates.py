@@ -231,3 +231,18 @@ def test_a_loss_that_is_lost_on_the_way_is_told(bnn: bp.BNN, data: bp.Dataset, r
     weight, optimizer = (lambda step: jnp.where(step == 50, jnp.inf, 1.0)), optax.apply_if_finite(optax.adam(1e-3), 5)
     with pytest.raises(bp.DivergedError, match=r"the loss of replication.*finite at step 51"):
         bp.fit_replicates(rng_key, bnn, data, num_steps=100, kl_weight=weight, optimizer=optimizer, progress=False)
+
+
+def test_parameters_of_another_network_are_refused_of_several(bnn: bp.BNN, data: bp.Dataset, rng_key) -> None:
+    """What is missing would be initialised at random, without a word."""
+    fits = bp.fit_replicates(rng_key, bnn, data, num_steps=1, progress=False)
+    lost = {name: value for name, value in fits.params.items() if not name.startswith("Dense_1.kernel")}
+    with pytest.raises(ValueError, match=r"params have no .*Dense_1\.kernel.*not of this network"):
+        bp.predict_replicates(rng_key, bnn, lost, data.x, num_samples=1)
+
+
+def test_running_statistics_are_predicted_with(data: bp.Dataset, rng_key) -> None:
+    net = bp.BNN(Normed(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(3,))
+    fits = bp.fit_replicates(rng_key, net, data, num_steps=1, progress=False)
+    draws = bp.predict_replicates(rng_key, net, fits.params, data.x, num_samples=1)
+    assert draws.shape == (REPLICATES, 1, ROWS) and np.isfinite(draws).all()
