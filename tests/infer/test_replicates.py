@@ -246,3 +246,19 @@ def test_running_statistics_are_predicted_with(data: bp.Dataset, rng_key) -> Non
     fits = bp.fit_replicates(rng_key, net, data, num_steps=1, progress=False)
     draws = bp.predict_replicates(rng_key, net, fits.params, data.x, num_samples=1)
     assert draws.shape == (REPLICATES, 1, ROWS) and np.isfinite(draws).all()
+
+
+def test_tokens_are_checked_in_every_replication(rng_key) -> None:
+    tokens, y = np.zeros((2, 10, 2), np.int32), np.zeros((2, 10), np.float32)
+    net = bp.BNN(Tokens(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), example=tokens[0, :1])
+    tokens[1, 0, 0] = 9
+    with pytest.raises(ValueError, match=r"data\.x\[:, 0\] holds 9, and the network looks it up"):
+        bp.fit_replicates(rng_key, net, bp.Dataset(tokens, y), num_steps=1, progress=False)
+
+
+def test_a_mask_of_what_may_not_be_pruned_is_refused(data: bp.Dataset, rng_key) -> None:
+    net = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(3,))
+    with pytest.raises(ValueError, match=r"unknown site in mask 'Dense_1\.kernel'"):
+        bp.fit_replicates(
+            rng_key, net, data, num_steps=1, mask={"Dense_1.kernel": np.zeros((REPLICATES, 4, 1), bool)}, progress=False
+        )

@@ -129,7 +129,7 @@ def fit_replicates(
     )  # fmt: skip
     check_quasi_newton(recipe, example)
     fits = side_by_side(recipe, example, shared=False, mesh=devices)
-    mask = _check_masks(bnn, mask, rows.x.shape[0])
+    mask = _check_masks(bnn, mask, rows.x.shape[0], in_training=True)
     keys, rows, mask = over_devices((keys, rows, mask), devices)
     carry = fits.init(keys, rows)
     with make_progress(num_steps, progress, initial=0) as bar:
@@ -196,9 +196,10 @@ def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.
     return automatic(mesh)
 
 
-def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int) -> dict[str, jax.Array]:
-    """What `check_mask` asks of one network, of each replication's."""
-    return check_mask(mask or {}, {str(s.path): (replications, *s.shape) for s in bnn.layout if s.bayesian})
+def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int, in_training: bool = False) -> dict[str, jax.Array]:
+    """What `check_mask` asks of one network, of each replication's; in training of what may be pruned alone."""
+    asked = [spec for spec in bnn.layout if (spec.prunable if in_training else spec.bayesian)]
+    return check_mask(mask or {}, {str(spec.path): (replications, *spec.shape) for spec in asked})
 
 
 @functools.lru_cache(maxsize=32)
@@ -225,6 +226,7 @@ def _check_replicated(bnn: BNN, data: GivenRows) -> Dataset:
             f"{rows.x.shape} and {rows.y.shape}: stack the data sets, which must be of one size."
         )
     check_program_data(bnn, Dataset(rows.x[0], rows.y[0]), "data[0]")
+    bnn.inputs.check(rows.x.reshape((-1, *bnn.input_shape)), "data.x")
     for number, y in enumerate(np.asarray(rows.y)):
         try:
             bnn.likelihood.check(y, bnn.output_shape)
