@@ -8,7 +8,8 @@ from numpyro.infer import Trace_ELBO
 from numpyro.optim import Adam
 
 import bayesprune as bp
-from bayesprune.infer.settings import check_acts
+from bayesprune.infer.settings import check_acts, check_stop
+from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
 from tests.infer import programs
 
@@ -208,6 +209,16 @@ def test_a_sparsifier_that_warms_up_for_the_whole_fit_is_told(recwarn) -> None:
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"never acts: every=2 .* calls it 4x in num_steps=9.* warm_up=4 .* less than 4"):
         check_acts(bp.methods.SGHMCSPL(warm_up=4), periods(2, 9))
+
+
+def test_an_early_stop_without_an_evaluation_is_told(recwarn) -> None:
+    periods = Periods(num_steps=4, every=0, eval_every=8, checkpoint_every=0)
+    with pytest.warns(UserWarning, match=r"early_stop never looks.*eval_every=8 .*num_steps=4.*smaller eval_every="):
+        check_stop(bp.EarlyStop("nll"), periods)
+    recwarn.clear()
+    check_stop(NeverStop(), periods)
+    check_stop(bp.EarlyStop("nll"), periods._replace(eval_every=4))
+    assert not recwarn.list
 
 
 def test_a_seed_is_no_key() -> None:

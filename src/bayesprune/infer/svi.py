@@ -15,7 +15,7 @@ from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.laid_out import lay_out
 from bayesprune.infer.scale_of_data import warn_of_scale
-from bayesprune.infer.settings import check_acts, warn_of_frozen
+from bayesprune.infer.settings import check_acts, check_stop, warn_of_frozen
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
 from bayesprune.prune.keep_all import KeepAll
@@ -110,7 +110,8 @@ def fit_svi(
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws;
             arrays, or as ``data`` what is read as it is needed: in its own order, from the beginning at every evaluation.
         evaluator: a function called as `bayesprune.evaluate`, in its place; `deploy.evaluate_by_kernels` is quicker on CPUs.
-        early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
+        early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since. A warning says
+            where no evaluation comes within ``num_steps``.
         callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned. One that
             returns True ends the fit there. In a fit resumed from there it is asked again: without it, the fit goes on.
         callback_every: steps between two calls of the callbacks, which also see the last step; None: they are called whenever
@@ -168,6 +169,7 @@ def fit_svi(
     warn_of_scale(laid.program, data)
     warn_of_frozen(laid.program, laid.start)
     check_acts(laid.recipe.sparsifier, laid.periods)
+    check_stop(laid.watch.early_stop, laid.periods)
     fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, laid.periods, laid.watch, checkpoint, progress, laid.returns)
     warn_at_end(fit, laid.recipe, data)
     return fit
