@@ -93,3 +93,12 @@ def test_rows_that_are_written_out_are_taken_as_a_fit_takes_them() -> None:
     bnn = network()
     fit, lists = fitted(bnn, steps=2), bp.Dataset(TRAIN.x.tolist(), TRAIN.y.tolist())
     assert found(bnn, fit, lists, lists) == found(bnn, fit, TRAIN, TRAIN)
+
+
+def test_targets_of_which_no_check_would_find_anything_are_refused() -> None:
+    bnn = network()
+    fit = bp.fit_svi(jax.random.key(0), bnn, TRAIN, num_steps=2, batch_size=100, progress=False)
+    with pytest.raises(ValueError, match=r"held_out\.y holds 1 value.*NaN"):
+        found(bnn, fit, held=HELD._replace(y=np.where(np.arange(200) == 3, np.nan, HELD.y)))
+    with pytest.raises(ValueError, match=r"held_out\.x and held_out\.y must have one row per example"):
+        found(bnn, fit, held=HELD._replace(y=HELD.y[:30]))

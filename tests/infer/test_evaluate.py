@@ -208,3 +208,11 @@ def test_labels_of_two_classes_may_be_bits(rng_key) -> None:
     small = bp.compact(bnn, params, None)
     numbers = bp.evaluate(rng_key, small, None, bp.Dataset(X, y.astype(np.int32)), num_samples=3)
     assert bp.evaluate(rng_key, small, None, bp.Dataset(X, y), num_samples=3) == numbers
+
+
+def test_other_numbers_than_bits_are_refused_of_a_compact_network_too(rng_key) -> None:
+    bnn = scalar_net(bp.likelihoods.Bernoulli())
+    small = bp.compact(bnn, start(bnn), None)
+    for y in (np.arange(20) % 2 + 1, np.full(20, 0.5)):
+        with pytest.raises(ValueError, match=r"data\.y must hold only 0 and 1"):
+            bp.evaluate(rng_key, small, None, bp.Dataset(X, y), num_samples=2)

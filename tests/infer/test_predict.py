@@ -199,3 +199,11 @@ def test_params_of_another_prior_are_refused_by_their_units() -> None:
             what()
     plain = {name: value for name, value in fit.params.items() if "$" not in name}
     bp.fit_svi(jax.random.key(0), other, data, num_steps=1, init_params=plain, progress=False)  # who insists says no units
+
+
+def test_complex_parameters_are_refused(rng_key) -> None:
+    bnn = tiny()
+    params = start(bnn)
+    params = params | {name: np.asarray(value) + 1j for name, value in params.items() if name.endswith("_loc")}
+    with pytest.raises(TypeError, match=r"params\['Dense_.*_loc'\] must hold real numbers, got complex"):
+        bp.predict(rng_key, bnn, params, np.zeros((2, 4), np.float32), num_samples=1)

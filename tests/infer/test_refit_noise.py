@@ -128,3 +128,13 @@ def test_what_has_no_such_noise_is_refused(fit, rng_key) -> None:
         bp.refit_noise(rng_key, linear(), fit.params, DATA, mask={"Dense_9.kernel": np.ones(3, bool)})
     with pytest.raises(ValueError, match="data"):
         bp.refit_noise(rng_key, linear(), fit.params, programs.classes())
+
+
+def test_a_point_without_a_mode_is_refused(rng_key) -> None:
+    """Of one target A = 0.2 + 1/2, and (A - 1)/B is below zero; a density of the same numbers has a place."""
+    flat, one = bp.likelihoods.Normal(noise_shape=0.2, noise_rate=0.2), bp.Dataset(DATA.x[:1], DATA.y[:1])
+    params = {module.LOC: np.float32(0.0)}
+    with pytest.raises(ValueError, match=r"of 1 targets A = noise_shape \+ N/2 is 0\.7.*larger noise_shape="):
+        module.noise_of(flat, params, squared=0.5, count=len(one.y))
+    found = module.noise_of(flat, params | {module.SCALE: np.float32(0.1)}, squared=0.5, count=len(one.y))
+    assert all(np.isfinite(value) for value in found.values())

@@ -2,6 +2,7 @@
 
 import json
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,18 @@ from tests.infer.processes import output_of
 
 ROWS, REPLICATES = 40, 3
 OPTIMIZER = optax.adam(1e-2)
+
+
+class Normed(nn.Module):
+    @nn.compact
+    def __call__(self, x, train=False):
+        return nn.Dense(1)(nn.BatchNorm(use_running_average=not train)(nn.Dense(4)(x)))
+
+
+class Tokens(nn.Module):
+    @nn.compact
+    def __call__(self, tokens):
+        return nn.Dense(1)(nn.Embed(5, 3)(tokens).mean(1))
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +224,41 @@ def test_a_replication_without_a_target_is_refused_by_its_number(data: bp.Datase
     y[1] = np.nan
     with pytest.raises(ValueError, match=r"replication 1: .*no target at all"):
         bp.fit_replicates(jax.random.key(0), bnn, bp.Dataset(data.x, y), num_steps=2, progress=False)
+
+
+def test_a_loss_that_is_lost_on_the_way_is_told(bnn: bp.BNN, data: bp.Dataset, rng_key) -> None:
+    """The optimiser steps over it, so that the last loss and the parameters are finite; one fit is refused there too."""
+    weight, optimizer = (lambda step: jnp.where(step == 50, jnp.inf, 1.0)), optax.apply_if_finite(optax.adam(1e-3), 5)
+    with pytest.raises(bp.DivergedError, match=r"the loss of replication.*finite at step 51"):
+        bp.fit_replicates(rng_key, bnn, data, num_steps=100, kl_weight=weight, optimizer=optimizer, progress=False)
+
+
+def test_parameters_of_another_network_are_refused_of_several(bnn: bp.BNN, data: bp.Dataset, rng_key) -> None:
+    """What is missing would be initialised at random, without a word."""
+    fits = bp.fit_replicates(rng_key, bnn, data, num_steps=1, progress=False)
+    lost = {name: value for name, value in fits.params.items() if not name.startswith("Dense_1.kernel")}
+    with pytest.raises(ValueError, match=r"params have no .*Dense_1\.kernel.*not of this network"):
+        bp.predict_replicates(rng_key, bnn, lost, data.x, num_samples=1)
+
+
+def test_running_statistics_are_predicted_with(data: bp.Dataset, rng_key) -> None:
+    net = bp.BNN(Normed(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(3,))
+    fits = bp.fit_replicates(rng_key, net, data, num_steps=1, progress=False)
+    draws = bp.predict_replicates(rng_key, net, fits.params, data.x, num_samples=1)
+    assert draws.shape == (REPLICATES, 1, ROWS) and np.isfinite(draws).all()
+
+
+def test_tokens_are_checked_in_every_replication(rng_key) -> None:
+    tokens, y = np.zeros((2, 10, 2), np.int32), np.zeros((2, 10), np.float32)
+    net = bp.BNN(Tokens(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), example=tokens[0, :1])
+    tokens[1, 0, 0] = 9
+    with pytest.raises(ValueError, match=r"data\.x\[:, 0\] holds 9, and the network looks it up"):
+        bp.fit_replicates(rng_key, net, bp.Dataset(tokens, y), num_steps=1, progress=False)
+
+
+def test_a_mask_of_what_may_not_be_pruned_is_refused(data: bp.Dataset, rng_key) -> None:
+    net = bp.BNN(bp.nets.MLP((4,), 1), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(), input_shape=(3,))
+    with pytest.raises(ValueError, match=r"unknown site in mask 'Dense_1\.kernel'"):
+        bp.fit_replicates(
+            rng_key, net, data, num_steps=1, mask={"Dense_1.kernel": np.zeros((REPLICATES, 4, 1), bool)}, progress=False
+        )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import optax
 import pytest
 from numpyro.handlers import seed, trace
 from scipy import special, stats
@@ -131,3 +132,10 @@ def test_refusals() -> None:
     mixture = programs.small_bnn(prior=bp.priors.ScaleMixture())
     with pytest.raises(ValueError, match="no fixed Gaussian prior"):
         bp.reduce_scales(jax.random.key(0), mixture, params, bp.priors.Horseshoe(), num_steps=2)
+
+
+@pytest.mark.slow
+def test_a_rate_that_is_too_large_is_told() -> None:
+    bnn, params = fitted()
+    with pytest.raises(bp.DivergedError, match=r"the scales' bound stopped being finite at step .*smaller learning rate"):
+        bp.reduce_scales(jax.random.key(0), bnn, params, bp.priors.Horseshoe(), num_steps=30, optimizer=optax.sgd(1e8))

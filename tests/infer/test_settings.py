@@ -4,10 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numpyro.infer import Trace_ELBO
 from numpyro.optim import Adam
 
 import bayesprune as bp
-from bayesprune.infer.settings import check_acts
+from bayesprune.infer.settings import check_acts, check_stop
+from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
 from tests.infer import programs
 
@@ -77,6 +79,11 @@ BAD_SETTINGS = {
     "callbacks, None": ({"callbacks": None}, TypeError, r"callbacks .* got None.* leave callbacks out"),
     "callbacks, a class": ({"callbacks": bp.Moment}, TypeError, r"callbacks .* got the class Moment \(call it\)"),
     "estimator, a class": ({"estimator": bp.LocalELBO}, TypeError, r"estimator must be .* got the class LocalELBO \(call"),
+    "num_particles beside an ELBO": (
+        {"estimator": Trace_ELBO(num_particles=2), "num_particles": 8},
+        ValueError,
+        r"num_particles=8 is of estimators by name.*has its own, 2: write Trace_ELBO\(num_particles=8\)",
+    ),
     "augment, a class": (
         {"augment": bp.data.CropFlip},
         TypeError,
@@ -202,6 +209,16 @@ def test_a_sparsifier_that_warms_up_for_the_whole_fit_is_told(recwarn) -> None:
     assert not recwarn.list
     with pytest.warns(UserWarning, match=r"never acts: every=2 .* calls it 4x in num_steps=9.* warm_up=4 .* less than 4"):
         check_acts(bp.methods.SGHMCSPL(warm_up=4), periods(2, 9))
+
+
+def test_an_early_stop_without_an_evaluation_is_told(recwarn) -> None:
+    periods = Periods(num_steps=4, every=0, eval_every=8, checkpoint_every=0)
+    with pytest.warns(UserWarning, match=r"early_stop never looks.*eval_every=8 .*num_steps=4.*smaller eval_every="):
+        check_stop(bp.EarlyStop("nll"), periods)
+    recwarn.clear()
+    check_stop(NeverStop(), periods)
+    check_stop(bp.EarlyStop("nll"), periods._replace(eval_every=4))
+    assert not recwarn.list
 
 
 def test_a_seed_is_no_key() -> None:

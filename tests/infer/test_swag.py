@@ -258,3 +258,21 @@ def test_weights_without_a_posterior_do_not_move(rng_key) -> None:
     around = bp.swag(rng_key, bnn, fit, DATA, **STEPS)
     for name in ("Dense_0.bias", "Dense_2.bias"):
         np.testing.assert_array_equal(around.params[name], fit.params[name])
+
+
+@pytest.mark.parametrize("taken", [10, 30])
+def test_a_path_that_is_interrupted_has_two_points_or_none(taken, trained, rng_key, monkeypatch) -> None:
+    """Ctrl-C at a prompt, which ends the path after so many steps: one point is no spread, three are a result that says so."""
+
+    def interrupted(*args, num_steps, **settings) -> bp.FitResult:
+        path = bp.fit_svi(*args, num_steps=taken, **settings)
+        return path._replace(history=path.history | {"interrupted/step": np.asarray([taken])})
+
+    monkeypatch.setattr(swag_module, "fit_svi", interrupted)
+    run = lambda: bp.swag(rng_key, build(posterior="map"), trained, DATA, **STEPS)  # noqa: E731
+    if taken == 10:
+        with pytest.raises(KeyboardInterrupt, match="before the path's second point, at step 20"):
+            run()
+    else:
+        fit = run()
+        assert fit.interrupted and fit.history["swag/points"].tolist() == [3]

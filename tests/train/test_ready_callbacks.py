@@ -96,3 +96,13 @@ def test_a_file_that_goes_on_tells_an_act_once(tmp_path) -> None:
     fresh = bp.callbacks.to_jsonl(path)
     fresh(moment(20))
     assert json.loads(path.read_text().splitlines()[-1])["prune/step"] == 10.0  # a step that is told again
+
+
+def test_a_second_fit_of_one_callback_is_told_whole() -> None:
+    """Of as many steps as the first: its evaluation at step 4 is another one, not that of the first fit again."""
+    rows: list[dict[str, float]] = []
+    callback = bp.callbacks.to_logger(lambda figures, step: rows.append(figures))
+    for nll in (0.5, 0.25):
+        callback(bp.Moment(4, 2.0, 1.0, {"eval/step": [4], "eval/nll": [nll]}, dict, dict))
+        callback(bp.Moment(5, 2.0, 1.0, {"eval/step": [4], "eval/nll": [nll]}, dict, dict))
+    assert [row.get("eval/nll") for row in rows] == [0.5, None, 0.25, None]

@@ -183,12 +183,16 @@ def check_call(
 
 
 def check_params(params: object, name: str = "params") -> None:
-    """Refuse what is no mapping of names to finite parameters, a whole fit above all: it does not say which part is meant."""
+    """Refuse what is no mapping of names to finite parameters, a whole fit above all: it does not say which part is meant;
+    and places and scales that are complex."""
     check_process()
     if not isinstance(params, Mapping):
         remedy = ": give its .params, and its .mask as mask=" if hasattr(params, "params") else ", as fit.params is"
         raise TypeError(f"{name} must be parameters by name, got {type(params).__name__}{remedy}.")
     check_finite(params, name)
+    for site, value in params.items():
+        if str(site).endswith(("_loc", "_scale")) and np.iscomplexobj(value):
+            raise TypeError(f"{name}[{site!r}] must hold real numbers, got complex ones: give .real of it.")
 
 
 def as_params(value: object, name: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
 from bayesprune.core.checks import check_fields, check_integer, check_key
 from bayesprune.core.given import RandomKey
-from bayesprune.core.numbers import arrays_in, rows_in, without_mask
+from bayesprune.core.numbers import arrays_in, real_numbers, rows_in, without_mask
 from bayesprune.core.types import Dataset
+from bayesprune.infer.data import check_same_length, takes_nan
 from bayesprune.infer.end_of_fit import baseline
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import part_of, predict, predict_draws
@@ -57,7 +58,7 @@ def diagnose(
 
     Raises:
         TypeError: ``fit`` is no result of a fit, or ``bnn`` no `BNN`: of a hand-written program see ``fit.diagnose()``.
-        ValueError: as of `predict`; masked entries of a NumPy array.
+        ValueError: as of `predict` and `evaluate`; masked entries of a NumPy array.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -76,7 +77,8 @@ def diagnose(
         )
     if not isinstance(bnn, BNN):
         raise TypeError(f"diagnose takes the BNN that was fitted, got a {type(bnn).__name__}: see also fit.diagnose().")
-    data, judged = _unmasked(data, "data"), _unmasked(data if held_out is None else held_out, "held_out")
+    data = _checked(bnn, data, "data")
+    judged = data if held_out is None else _checked(bnn, held_out, "held_out")
     found = without_predictions(bnn, fit, data)
     if any(one.name == NOT_FINITE for one in found.findings):  # such a network predicts nothing
         return found
@@ -84,10 +86,14 @@ def diagnose(
     return found + _of_predictions(rng_key, bnn, fit, Dataset(*rows), held_out is not None, num_samples)
 
 
-def _unmasked(data: Dataset, name: str) -> Dataset:
+def _checked(bnn: BNN, data: Dataset, name: str) -> Dataset:
+    """Rows without masked entries, and as many targets, which the likelihood takes: of NaN no check would find anything."""
     check_fields(data, name)
     x, y = arrays_in(data.x), arrays_in(data.y)
-    return Dataset(jax.tree.map(lambda leaf: without_mask(leaf, f"{name}.x"), x), without_mask(y, f"{name}.y"))
+    found = Dataset(jax.tree.map(lambda leaf: without_mask(leaf, f"{name}.x"), x), without_mask(y, f"{name}.y"))
+    check_same_length(found.x, found.y, name)
+    bnn.likelihood.check(np.asarray(real_numbers(found.y, f"{name}.y", takes_nan(bnn))), bnn.output_shape)
+    return found
 
 
 def without_predictions(bnn: BNN, fit: FitResult, data: Dataset) -> Health:

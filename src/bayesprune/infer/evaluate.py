@@ -125,6 +125,8 @@ def _of_standalone(
     if network.task == "classes":
         return metrics.classification_summary(mean, y), mean
     if network.task == "binary":
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError("data.y must hold only 0 and 1, of a compact network of bits: write its labels as these.")
         draws = network.predict_draws(rng_key, data.x, num_samples)
         return figures_of_bits(mean, y, None) | {"nll": nll_of_bits(draws, y)}, None
     raise TypeError(

@@ -59,7 +59,8 @@ def refit_noise(
         ``params`` with another noise; all else is shared.
 
     Raises:
-        ValueError: the noise is given, predicted, or of another likelihood; ``params`` are samples, or not this network's.
+        ValueError: the noise is given, predicted, or of another likelihood; ``params`` are samples, or not this network's; a
+            point's A is not above 1.
         TypeError: ``bnn`` is no `BNN`.
 
     Example:
@@ -124,6 +125,11 @@ def noise_of(likelihood: Normal | Any, params: dict[str, Any], squared: ArrayLik
     """The parameters of the noise, given the expected squared errors of ``count`` targets of each."""
     shape, rate = likelihood.noise_shape + 0.5 * np.asarray(count), likelihood.noise_rate + 0.5 * np.asarray(squared)
     if SCALE not in params:
+        if (shape <= 1).any():
+            raise ValueError(
+                f"the noise has no mode: of {int(np.min(count))} targets A = noise_shape + N/2 is {float(np.min(shape)):.3g}, "
+                "and (A - 1)/B is positive above 1. Give likelihoods.Normal a larger noise_shape=, more targets, or scale=."
+            )
         found = {LOC: np.log((shape - 1) / rate)}
     else:
         found = {LOC: np.log(shape / rate) - 0.5 / shape, SCALE: np.broadcast_to(shape**-0.5, rate.shape)}

@@ -23,7 +23,7 @@ from bayesprune.core.send import send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
 from bayesprune.infer.data import check_batch, check_program_data, numbers_in, takes_nan
-from bayesprune.infer.predict import check_bnn, draw_outputs
+from bayesprune.infer.predict import check_bnn, check_sites, draw_outputs
 from bayesprune.infer.settings import (
     as_schedule,
     check_mesh,
@@ -129,7 +129,7 @@ def fit_replicates(
     )  # fmt: skip
     check_quasi_newton(recipe, example)
     fits = side_by_side(recipe, example, shared=False, mesh=devices)
-    mask = _check_masks(bnn, mask, rows.x.shape[0])
+    mask = _check_masks(bnn, mask, rows.x.shape[0], in_training=True)
     keys, rows, mask = over_devices((keys, rows, mask), devices)
     carry = fits.init(keys, rows)
     with make_progress(num_steps, progress, initial=0) as bar:
@@ -153,7 +153,7 @@ def predict_replicates(
     network is drawn for all rows; the mean over axis 1 is what `predict` gives.
 
     Raises:
-        ValueError: ``x`` has rows of another shape than the network's inputs; ``mask`` is not this network's.
+        ValueError: ``x`` has rows of another shape than the network's inputs; ``params`` or ``mask`` are not this network's.
     """
     check_bnn(bnn)
     check_integer(num_samples, "num_samples")
@@ -162,24 +162,25 @@ def predict_replicates(
     if x.ndim < 2 or tuple(x.shape[2:]) != bnn.input_shape or not x.size:
         wanted = ", ".join(map(str, bnn.input_shape))
         raise ValueError(f"x must have shape (replications, rows, {wanted}), at least one row, got {x.shape}.")
-    _check_of_replicates(params, len(x))
     bnn.inputs.check(x.reshape((-1, *bnn.input_shape)), "x")
     keys = jax.random.split(check_key(rng_key), x.shape[0])
     mask = _check_masks(bnn, mask, x.shape[0])
+    _check_of_replicates(bnn, params, x.shape[0])
     draw = _predictor(bnn)
     columns = [draw(keys, params, mask, x, jnp.asarray(n, jnp.int32)) for n in range(num_samples)]
     return np.stack([np.asarray(column) for column in columns], axis=1)
 
 
-def _check_of_replicates(params: dict[str, Any], replications: int) -> None:
-    """Refuse parameters of one network, or of another number of them."""
+def _check_of_replicates(bnn: BNN, params: dict[str, Any], replications: int) -> None:
+    """Refuse parameters of one network, of another number of them, or of other ones than ``bnn``."""
     check_params(params)
-    for name, value in params.items():
+    for path, value in jax.tree_util.tree_leaves_with_path(params):
         if np.shape(value)[:1] != (replications,):
             raise ValueError(
-                f"params[{name!r}] has shape {np.shape(value)}, and x is of {replications} replications: give the params of "
-                "fit_replicates on as many, or of one network bp.predict."
+                f"params{jax.tree_util.keystr(path)} has shape {np.shape(value)}, and x is of {replications} replications: "
+                "give the params of fit_replicates on as many, or of one network bp.predict."
             )
+    check_sites(bnn, jax.tree.map(lambda leaf: leaf[0], params), {})
 
 
 def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.Mesh | None:
@@ -195,9 +196,10 @@ def _devices(mesh: jax.sharding.Mesh | None, replications: int) -> jax.sharding.
     return automatic(mesh)
 
 
-def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int) -> dict[str, jax.Array]:
-    """What `check_mask` asks of one network, of each replication's."""
-    return check_mask(mask or {}, {str(s.path): (replications, *s.shape) for s in bnn.layout if s.bayesian})
+def _check_masks(bnn: BNN, mask: dict[str, Any] | None, replications: int, in_training: bool = False) -> dict[str, jax.Array]:
+    """What `check_mask` asks of one network, of each replication's; in training of what may be pruned alone."""
+    asked = [spec for spec in bnn.layout if (spec.prunable if in_training else spec.bayesian)]
+    return check_mask(mask or {}, {str(spec.path): (replications, *spec.shape) for spec in asked})
 
 
 @functools.lru_cache(maxsize=32)
@@ -224,6 +226,7 @@ def _check_replicated(bnn: BNN, data: GivenRows) -> Dataset:
             f"{rows.x.shape} and {rows.y.shape}: stack the data sets, which must be of one size."
         )
     check_program_data(bnn, Dataset(rows.x[0], rows.y[0]), "data[0]")
+    bnn.inputs.check(rows.x.reshape((-1, *bnn.input_shape)), "data.x")
     for number, y in enumerate(np.asarray(rows.y)):
         try:
             bnn.likelihood.check(y, bnn.output_shape)

@@ -12,6 +12,7 @@ from numpyro.handlers import block, seed, substitute, trace
 from numpyro.infer import SVI
 
 from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.finite import broken
 from bayesprune.core.given import RandomKey
 from bayesprune.core.masks import gone
 from bayesprune.core.tracing import by_one_thread
@@ -26,6 +27,7 @@ from bayesprune.model.prior import Moments, Prior
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.prune.needs import nothing_to_prune
 from bayesprune.prune.scores import check_evidence
+from bayesprune.train.diverged import DivergedError
 
 REFERENCE = "markovic2024bayesian"
 
@@ -81,6 +83,7 @@ def reduce_scales(
     Raises:
         TypeError: ``bnn`` is no `BNN`, ``prior`` gives its nodes no scales.
         ValueError: the fit's prior is no Gaussian; ``params`` are another network's.
+        DivergedError: the rate is too large; its ``params`` are the fit's.
 
     Example:
         >>> import bayesprune as bp, jax
@@ -128,7 +131,17 @@ def reduce_scales(
         result = svi.run(rng_key, num_steps, progress_bar=False, init_state=start)
         reduced = reduce(nodes, result.params)
     bounds = -np.asarray(result.losses)
-    return Reduction(reduced, float(bounds[-max(1, num_steps // 10) :].mean()), bounds)
+    gained = float(bounds[-max(1, num_steps // 10) :].mean())
+    if not np.isfinite(gained) or broken(result.params):
+        first = int(np.argmin(np.isfinite(bounds))) + 1 if not np.isfinite(bounds).all() else num_steps
+        raise DivergedError(
+            f"the scales' bound stopped being finite at step {first}: give reduce_scales an optimizer= of a smaller "
+            "learning rate.",
+            step=first,
+            site="evidence",
+            params=params,
+        )
+    return Reduction(reduced, gained, bounds)
 
 
 @by_one_thread

@@ -27,6 +27,7 @@ from bayesprune.prune.needs import check_needs, needs_of, no_spread, nothing_to_
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.ivon import IVON
 from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.stopping import EarlyStop, NeverStop
 from bayesprune.train.storage import STORAGES
 from bayesprune.train.training import Periods
 
@@ -172,6 +173,18 @@ def check_acts(sparsifier: Sparsifier, periods: Periods) -> None:
         )
         message += f". Give it a warm_up= of less than {acts}, a smaller every="
     warnings.warn(f"the sparsifier never acts: {message}, or call bp.prune_once on the fit.", UserWarning, stacklevel=3)
+
+
+def check_stop(early_stop: EarlyStop | NeverStop, periods: Periods) -> None:
+    """Warn of an early stop that has nothing to look at: no evaluation comes before the last step."""
+    if isinstance(early_stop, NeverStop) or periods.eval_every <= periods.num_steps:
+        return
+    warnings.warn(
+        f"early_stop never looks at an evaluation: eval_every={periods.eval_every} (one epoch, if not given) in "
+        f"num_steps={periods.num_steps}, and the last state is returned. Give a smaller eval_every=, or more steps.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def as_callbacks(callbacks: Callable[[Any], Any] | Iterable[Callable[[Any], Any]]) -> tuple[Callable[[Any], Any], ...]:

@@ -15,7 +15,7 @@ from bayesprune.infer.end_of_fit import warn_at_end
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.laid_out import lay_out
 from bayesprune.infer.scale_of_data import warn_of_scale
-from bayesprune.infer.settings import check_acts, warn_of_frozen
+from bayesprune.infer.settings import check_acts, check_stop, warn_of_frozen
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
 from bayesprune.prune.keep_all import KeepAll
@@ -94,7 +94,7 @@ def fit_svi(
         estimator: "weight" (sampled weights), "local" (local reparameterisation), "local_where_exact" (the same where it has
             the law of sampled weights, which are drawn elsewhere), or a NumPyro ELBO object; None: the course's. Of a bound
             that is not linear in the divergence's weight, as Rényi's, ``fit.losses`` are right where that is 1.
-        num_particles: draws of the latent variables in each step.
+        num_particles: draws of the latent variables in each step; an ELBO object says its own.
         kl_weight: the divergence's weight, a number, or a function of the step such as `schedules.LinearWarmup`; None: the
             course's. ``fit.losses`` are the bound itself, of weight 1, whatever is minimised.
         mask: site -> booleans to start from, True = alive; dead weights stay dead unless the sparsifier revives them. None:
@@ -102,14 +102,16 @@ def fit_svi(
         init: a fit to go on from, as it was returned or loaded: its parameters, mask and optimiser's state; of a pruned one its
             parameters and mask. Steps, schedules and the sparsifier count from 0 again, the optimiser's own counts go on, and
             so do batches and noise: with the same key, optimizer, kl_weight and settings given, and no pruning, 10 steps and 10
-            more are the 20 of one fit, bit by bit. The standard course, whose rate has come to its end, begins its optimiser
-            anew. One of another kind starts anew, with a warning. ``mask`` may have more weights dead.
+            more are the 20 of one fit, bit by bit; what gives batches is read from its beginning again. The standard course,
+            whose rate has come to its end, begins its optimiser anew. One of another kind starts anew, with a
+            warning. ``mask`` may have more weights dead.
         init_params: parameters to start from, as in ``fit.params``, or the fit; others are initialised. Weights that
             were pruned, at loc = scale = 0, stay dead, with a warning, unless ``mask`` says otherwise.
         eval_data, eval_every, eval_samples: held-out data, evaluated every so many steps (one epoch if None) by so many draws;
             arrays, or as ``data`` what is read as it is needed: in its own order, from the beginning at every evaluation.
         evaluator: a function called as `bayesprune.evaluate`, in its place; `deploy.evaluate_by_kernels` is quicker on CPUs.
-        early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since.
+        early_stop: `EarlyStop` on a figure of the evaluation; what was evaluated is returned, unpruned since. A warning says
+            where no evaluation comes within ``num_steps``.
         callbacks: functions of a `Moment`, or one, called between chunks of steps, before the weights are pruned. One that
             returns True ends the fit there. In a fit resumed from there it is asked again: without it, the fit goes on.
         callback_every: steps between two calls of the callbacks, which also see the last step; None: they are called whenever
@@ -167,6 +169,7 @@ def fit_svi(
     warn_of_scale(laid.program, data)
     warn_of_frozen(laid.program, laid.start)
     check_acts(laid.recipe.sparsifier, laid.periods)
+    check_stop(laid.watch.early_stop, laid.periods)
     fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, laid.periods, laid.watch, checkpoint, progress, laid.returns)
     warn_at_end(fit, laid.recipe, data)
     return fit

@@ -96,6 +96,7 @@ def swag(
         ValueError: a path of fewer than two points, a batch of all rows, running statistics of batches, and as of `laplace`
             and `fit_svi`.
         DivergedError: the rate is too large.
+        KeyboardInterrupt: Ctrl-C before the second point; later, where `fit_svi` would return, those so far are taken.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -138,6 +139,8 @@ def swag(
     )  # fmt: skip
     found = collected(path.state.optim_state)
     count = int(found.points)
+    if count < 2:
+        raise KeyboardInterrupt(f"before the path's second point, at step {2 * every}.")
     moments = {
         site: _of_living(found.moments[name], count, whole.nodes[site].prior_scale, whole.alive[site])
         for site, name in names.items()
@@ -150,6 +153,7 @@ def swag(
         params = stored_samples(bnn, _networks(moving, path.params, drawn | others))
     _warn_of_leaving(judging_key, data, (moving, start), (bnn.of(params), params), whole.alive)
     history = {"swag/points": np.asarray([count])}
+    history |= {name: step for name, step in path.history.items() if name == "interrupted/step"}
     return FitResult(params, None, path.losses, path.mask, history)
 
 

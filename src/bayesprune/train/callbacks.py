@@ -19,17 +19,20 @@ Send = Callable[[dict[str, float], int], Any]
 class Figures:
     """A callback that hands on the figures of a moment that were not there at the last one: see `to_logger`.
 
+    A step that does not lie after the ``last`` one is another fit's, or another chain's, of which nothing was handed on yet.
     ``recall``: given the first step, which evaluation and which pruning were handed on before it, where a fit is resumed.
     """
 
     send: Send
     recall: Callable[[int], dict[str, int]] = field(default=lambda step: {})
     seen: dict[str, int] | None = None
+    last: int = 0
 
     def __call__(self, moment: Moment) -> None:
         """Never asks for the end, whatever the receiver answers."""
-        if self.seen is None:
+        if self.seen is None or moment.step <= self.last:
             self.seen = self.recall(int(moment.step))
+        self.last = int(moment.step)
         figures = {"loss": float(moment.loss), "density": float(moment.density)}
         for kind in ("eval", "prune"):
             steps = moment.history.get(f"{kind}/step", [])

@@ -24,13 +24,19 @@ def make_elbo(estimator: str | ELBO | Any, num_particles: int) -> ELBO:
     """
     if isinstance(estimator, TraceEnum_ELBO) and find_spec("funsor") is None:
         raise ImportError("estimator=TraceEnum_ELBO() sums over discrete sites by the package funsor: pip install funsor.")
+    check_integer(num_particles, "num_particles")
     if isinstance(estimator, ELBO):
+        own = getattr(estimator, "num_particles", 1)
+        if num_particles not in (1, own):
+            raise ValueError(
+                f"num_particles={num_particles} is of estimators by name, and {type(estimator).__name__} has its own, {own}: "
+                f"write {type(estimator).__name__}(num_particles={num_particles}), and leave num_particles= out."
+            )
         return same.first(estimator, _key(estimator))
     if not isinstance(estimator, str):
         raise TypeError(
             f"estimator must be 'weight', 'local', 'local_where_exact', or a NumPyro ELBO object, got {got(estimator)}."
         )
-    check_integer(num_particles, "num_particles")
     known: dict[str, Callable[..., ELBO]] = {
         "weight": MeanFieldELBO,
         "local": LocalELBO,

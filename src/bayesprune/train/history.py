@@ -53,7 +53,14 @@ class Record:
         return self.history.get("prune/step", [])[-1:] == [step]
 
     def add_metrics(self, step: int, metrics: dict[str, float]) -> None:
-        self._append("eval", step, metrics)
+        """Figures of an evaluation; of one that others have and this one has not: NaN, so that all are in step."""
+        if "step" in metrics:
+            raise ValueError("evaluator gives a figure named 'step', the name of the step itself: give it another name.")
+        known = {name.removeprefix("eval/") for name in self.history if name.startswith("eval/")} - {"step"}
+        before = len(self.history.get("eval/step", []))
+        for name in metrics:
+            self.history.setdefault(f"eval/{name}", [math.nan] * before)
+        self._append("eval", step, metrics | {name: math.nan for name in known if name not in metrics})
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(values) for name, values in self.history.items()}

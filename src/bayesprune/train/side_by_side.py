@@ -128,7 +128,7 @@ def advance(
         finite = jax.tree.map(jnp.copy, (carry.params, carry.opt_state))  # `run` takes its argument's memory over
         carry, chunk = fits.run(carry, data, mask, send(taken, np.int32))
         losses.append(np.asarray(chunk)[:taken].T)
-        sound = np.isfinite(losses[-1][:, -1]) & np.asarray(fits.sound(carry.params))
+        sound = np.isfinite(losses[-1]).all(axis=1) & np.asarray(fits.sound(carry.params))
         if not sound.all():
             raise _diverged(kind, first, losses[-1], sound, cut(fits.constrain(*finite), mask))
         bar.advance(taken, loss=float(losses[-1][:, -1].mean()), density=1.0)
