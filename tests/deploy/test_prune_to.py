@@ -313,3 +313,16 @@ def test_nothing_prunable_says_so() -> None:
         bp.prune_to(fit, bnn, bp.Dataset(x, x[:, 0]), nll_increase=0.1)
     with pytest.raises(ValueError, match=r"nothing to prune: .* prunable="):
         bp.reduce_scales(jax.random.key(0), bnn, fit.params, bp.priors.Horseshoe(), num_steps=3)
+
+
+def test_a_mask_of_what_may_not_be_pruned_is_not_forgotten(fit) -> None:
+    bnn, given = fit
+    (site,) = (str(spec.path) for spec in bnn.layout if not spec.prunable and len(spec.shape) == 2)
+    names = [f"{site}_dense_{part}" for part in ("loc", "scale")]
+    alive = np.arange(given.params[names[0]].size).reshape(given.params[names[0]].shape) > 2
+    with pytest.raises(ValueError, match=rf"fit\.mask has dead weights at '{site}', where nothing may be pruned"):
+        ladder(bnn, types.SimpleNamespace(params=given.params, mask={site: alive}), "flops")
+    cut = given.params | {name: np.where(alive, given.params[name], 0) for name in names}
+    assert (
+        ladder(bnn, types.SimpleNamespace(params=cut, mask={site: alive}), "flops").count == ladder(bnn, given, "flops").count
+    )

@@ -103,3 +103,22 @@ def test_convolutions_are_those_of_jax(how) -> None:
     axes = {"data": [0, 3, 1, 2], "weights": [3, 2, 0, 1], "result": [0, 3, 1, 2]}
     made = reader.step("conv", axes | attributes, 3, x, w)
     np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-5)
+
+
+REFUSED = {
+    "NaN": ("float32", [[1.0, np.nan]], "real numbers, and finite"),
+    "beyond single precision": ("float32", [[1.0, 1e300]], "real numbers, and finite"),
+    "complex numbers": ("float32", np.ones((1, 2), complex), "real numbers, and finite"),
+    "the largest of 64 bits": ("int32", np.full((1, 2), 2**64 - 1, np.uint64), "integers beyond 16,777,216"),
+    "the least of 64 bits": ("int32", np.full((1, 2), -(2**63)), "integers beyond 16,777,216"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("case", REFUSED)
+def test_rows_that_single_precision_does_not_hold_are_refused(case) -> None:
+    takes, x, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        reader.rows_of({"input_shape": [2], "takes": takes}, x)
+    rows = reader.rows_of({"input_shape": [2], "takes": takes}, np.array([[3, -(2**24)]]))
+    assert rows.tolist() == [[3.0, -(2.0**24)]]

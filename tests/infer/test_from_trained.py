@@ -72,6 +72,7 @@ def test_what_is_not_of_the_network_is_listed() -> None:
         r"Dense_1\.bias is missing; Dense_1\.kernel is missing; Dense_2\.kernel has no place": {"Dense_0": params["Dense_0"]}
         | {"Dense_2": {"kernel": np.ones((2, 2))}},
         r"Dense_0\.bias has shape \(3,\), the network's \(2,\)": params | {"Dense_0": params["Dense_0"] | {"bias": np.ones(3)}},
+        r"Dense_0\.bias is complex": params | {"Dense_0": params["Dense_0"] | {"bias": np.ones(2) + 1j}},
         r"Dense_0\.bias is not finite": params | {"Dense_0": params["Dense_0"] | {"bias": np.array([1.0, np.nan])}},
     }
     for told, given in wrong.items():

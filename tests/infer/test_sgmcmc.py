@@ -395,6 +395,13 @@ def test_samples_from_elsewhere_are_whole_and_finite() -> None:
     assert bp.stored_samples(linear(), draws)["Dense_0.bias$draws"].shape == (1, 4, 1)
     with pytest.raises(ValueError, match=r"as many draws of every site, got .*\(1, 4\) of 'Dense_0.kernel'"):
         bp.stored_samples(linear(), draws | {"Dense_0.bias": np.zeros((3, 1), np.float32)})
+    for none in ({"chains": 0}, {"chains": -2}, {"chains": True}):
+        with pytest.raises(ValueError, match="chains must be an integer of at least 1"):
+            bp.stored_samples(linear(), draws, **none)
+    with pytest.raises(ValueError, match="has no draws"):
+        bp.stored_samples(linear(), {name: of_site[:0] for name, of_site in draws.items()})
+    with pytest.raises(TypeError, match="must be real numbers, got complex64"):
+        bp.stored_samples(linear(), draws | {"Dense_0.kernel": draws["Dense_0.kernel"] + 1j})
     for bad in (np.nan, np.inf):
         draws["Dense_0.kernel"][2, 1] = bad
         with pytest.raises(ValueError, match=r"samples\['Dense_0.kernel'\] must be finite"):

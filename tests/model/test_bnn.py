@@ -150,6 +150,10 @@ def test_what_cannot_be_a_network_is_refused() -> None:
         programs.small_bnn(posterior="mean-field")
     with pytest.raises(ValueError, match="no parameter is Bayesian"):
         programs.small_bnn(bayesian=select.nothing)
+    with pytest.raises(ValueError, match="prunable='Dense_0' chooses nothing, for none of it has a posterior"):
+        programs.small_bnn(bayesian="Dense_1", prunable=("Dense_1", "Dense_0"))
+    with pytest.raises(ValueError, match="bayesian='Dense_0' chooses nothing, for all of it is frozen"):
+        programs.small_bnn(bayesian=("Dense_0", "Dense_1"), frozen="Dense_0")
     for change, shape in ((lambda x: x[:, 0], r"\(1,\)"), (lambda x: x.T, r"\(4, 1\)"), (lambda x: x[0], r"\(4,\)")):
         with pytest.raises(ValueError, match=rf"outputs of shape \(rows, outputs\).*, got {shape} for one row"):
             build(linen.Sequential([linen.Dense(4), change]))

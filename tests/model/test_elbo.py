@@ -17,6 +17,7 @@ import bayesprune as bp
 from bayesprune.formulas import log_normal
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, scaled
+from bayesprune.model.local import LocalELBO
 from bayesprune.posteriors.divergence import read_gaussian
 
 ROWS, FEATURES, NOISE, PRIOR = 20, 3, 0.5, 2.0
@@ -189,3 +190,10 @@ def test_a_gaussian_is_read_through_expansion_events_and_masks() -> None:
     assert read_gaussian(dist.Normal(jnp.zeros((2, 3)), 1.0).to_event(1).mask(jnp.array([True, False]))) is None
     assert read_gaussian(dist.LogNormal(0.0, 1.0)) is None
     assert read_gaussian(dist.StudentT(3.0)) is None
+
+
+@pytest.mark.parametrize("bound", [MeanFieldELBO, LocalELBO])
+def test_of_no_draws_there_is_no_mean(bound) -> None:
+    for number in (0, -1, 2.0, True):
+        with pytest.raises(ValueError, match="num_particles must be an integer of at least 1"):
+            bound(num_particles=number)

@@ -161,3 +161,11 @@ def test_a_mask_of_probabilities_is_refused_and_a_list_is_taken() -> None:
         assert density(alive) == pytest.approx(expected, rel=1e-6)
     with pytest.raises(ValueError, match=r"mask\['w'\] must be boolean"):
         density(np.array([0.5, 0.0, 1.0]))
+
+
+def test_a_site_that_the_program_does_not_sample_is_no_site_to_mask(rng_key) -> None:
+    """Under another name, as of a typing error, a mask would leave the program whole."""
+    with pytest.raises(ValueError, match=r"mask has 'v', and the program samples .*'w'.*would stay whole"):
+        seed(bp.masked(model, MASK | {"v": MASK["w"]}), rng_key)(1.0)
+    with pytest.raises(ZeroDivisionError):  # an error of the program's own comes first
+        bp.masked(lambda: 1 / 0, MASK)()

@@ -75,6 +75,14 @@ def test_the_model_itself_takes_a_tree(rng_key) -> None:
     assert outputs["Embed_0.embedding"]["value"].shape == (7, 3)
 
 
+def test_the_model_itself_takes_no_fractions_for_places_in_a_table(rng_key) -> None:
+    for wrong in (TWO | {"tokens": np.full((5, 4), 1.7)}, TWO | {"seen": np.full((5, 4), 0.3)}):
+        with pytest.raises(TypeError, match=r"x must hold (integers|booleans), .*got dtype float32"):
+            trace(seed(built(example=TWO).model, rng_key)).get_trace(wrong)
+    with pytest.raises(TypeError, match="real numbers, got dtype complex64"):
+        Inputs.of_shape((3,)).as_rows(np.ones((2, 3), complex))
+
+
 def test_every_input_counts_as_rows() -> None:
     """A column of the table's that nothing reads is idle; what both inputs reach is not."""
     bnn = built(example=TWO)
@@ -92,6 +100,7 @@ REFUSED = {
     "both, of two shapes": (lambda: inputs_of((3,), np.zeros((1, 2))), ValueError, r"rows of shape \(2,\).*input_shape is"),
     "one number": (lambda: Inputs.of_example(np.float32(1)), ValueError, r"give x\[:1\], not x\[0\]"),
     "a text": (lambda: Inputs.of_example("digits"), TypeError, r"arrays of numbers, such as x\[:1\], got str"),
+    "complex numbers": (lambda: Inputs.of_example(np.ones((1, 3), complex)), TypeError, "real numbers, got dtype complex128"),
     "an empty tree": (lambda: Inputs.of_example({}), ValueError, "example is empty"),
 }
 

@@ -126,7 +126,8 @@ def prune_to(
     Raises:
         TypeError: ``program`` is no `BNN`.
         ValueError: no budget, or more than one; one that no network keeps to, with the best that was found; an unknown engine;
-            points, a prior without evidence in closed form, weights that are no independent Gaussians; ``ece`` of no classes.
+            points, a prior without evidence in closed form, weights that are no independent Gaussians; a mask of living weights
+            that may not be pruned; ``ece`` of no classes.
         ImportError: "onnx", and onnxruntime is not installed.
 
     Example:

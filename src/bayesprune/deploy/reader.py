@@ -185,15 +185,17 @@ def rows_of(plan, x):
 
 
 def check_rows(takes, shape, x):
-    """Refuse rows of another shape or type than the network takes, and whole numbers that float32 does not hold."""
+    """Refuse rows of another shape or type than the network takes, and numbers that float32 does not hold, NaN among them."""
     if list(x.shape[1:]) != shape:
         raise ValueError(f"rows must have the shape {shape}, got {list(x.shape[1:])}.")
     if takes == "uint8" and x.dtype != np.uint8:
         raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
     if (takes == "int32" and x.dtype.kind not in "iu") or (takes == "bool" and x.dtype.kind != "b"):
         raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {x.dtype}.")
-    if takes == "int32" and np.abs(x.astype(np.int64)).max(initial=0) > WHOLE:
+    if takes == "int32" and max(int(x.max(initial=0)), -int(x.min(initial=0))) > WHOLE:
         raise ValueError(f"rows hold integers beyond {WHOLE:,}.")
+    if takes == "float32" and (x.dtype.kind == "c" or not np.isfinite(x.astype(np.float32)).all()):
+        raise ValueError("rows must be real numbers, and finite: a comparison, as of a tree, would make a number of NaN.")
 
 
 def check_places(bounds, x):

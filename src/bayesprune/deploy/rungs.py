@@ -71,6 +71,7 @@ class Ladder:
         self.params = dict(self.fit.params)
         given = {site: np.asarray(alive) for site, alive in (getattr(self.fit, "mask", None) or {}).items()}
         check_sites(self.bnn, self.params, given)
+        _check_held(self.bnn, self.params, given)
         if self.rng_key is None and task_of(self.bnn) == "other":
             raise ValueError(
                 f"a compact network does not hold the law of {type(self.bnn.likelihood).__name__}'s targets, so that rows are "
@@ -152,6 +153,17 @@ class Ladder:
             lambda leaf: np.resize(np.asarray(leaf)[: self.rows], (self.rows, *np.shape(leaf)[1:])), self.data.x
         )
         return milliseconds(lambda: predict(part))
+
+
+def _check_held(bnn: BNN, params: dict[str, Any], mask: Mapping[str, np.ndarray]) -> None:
+    """Refuse dead weights that live in ``params`` and may not be pruned: the masks of a ladder do not hold them."""
+    prunable = {str(spec.path) for spec in bnn.layout if spec.prunable}
+    for site in (site for site, alive in mask.items() if site not in prunable and not alive.all()):
+        if (~mask[site] & ~np.asarray(gone(bnn.posterior(params)[site]))).any():
+            raise ValueError(
+                f"fit.mask has dead weights at {site!r}, where nothing may be pruned, and in fit.params they live: prune_to "
+                "would take them for alive. Build the BNN with prunable= that takes it too."
+            )
 
 
 def _order(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any], budget: str, engine: str) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree, Standalone
 from bayesprune.model.bnn import BNN
-from bayesprune.model.handlers import masked
+from bayesprune.model.handlers import masked, masked_part
 from bayesprune.model.linearised import check_linearised, tangent
 from bayesprune.model.prior import check_fixed_units
 from bayesprune.model.prior import rows_of as rows_of_prior
@@ -248,7 +248,7 @@ def draw(
     model_key = jax.random.split(jax.random.fold_in(rng_key, index))[1]
     values = draw_sites(bnn, rng_key, index, params, mask)
     values = values if isinstance(params, Networks) else params | values
-    return [substitute(seeded(masked(part, mask), model_key), data=values) for part in parts]
+    return [substitute(seeded(masked_part(part, mask), model_key), data=values) for part in parts]
 
 
 def draw_sites(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,8 @@ class BNN:
         TypeError: ``net`` is no known kind of module, has complex parameters, gives several outputs to a likelihood of one, or
             asks for more than it is called with; ``prior``, ``likelihood`` or ``posterior`` is a class or a name in the place
             of an object.
-        ValueError: ``posterior`` is an unknown name, no parameter is Bayesian, or the outputs are not (rows, ..., outputs).
+        ValueError: ``posterior`` is an unknown name, a name in ``bayesian`` or ``prunable`` chooses nothing, no parameter is
+            Bayesian, or the outputs are not (rows, ..., outputs).
 
     Example:
         >>> import bayesprune as bp
@@ -112,11 +113,11 @@ class BNN:
         self.output_shape = self._net.output_shape
         check_heads(likelihood, self.output_shape)
         paths = list(self.graph.roles)
-        bayesian = select.chosen(bayesian, "bayesian", paths)
-        still = select.chosen(frozen, "frozen", paths)
+        still, posterior_of = select.chosen(frozen, "frozen", paths), select.chosen(bayesian, "bayesian", paths)
         default = getattr(prior, "prunable", select.not_last)
         pruned = default if prunable is None else select.chosen(prunable, "prunable", paths)
-        layout = make_layout(self.graph, self._net.params, bayesian, pruned, still)
+        layout = make_layout(self.graph, self._net.params, posterior_of, pruned, still)
+        select.check_named(layout, bayesian, prunable)
         left_open = prunable is None and pruned is select.not_last
         self.layout: Layout = prunable_where_bayesian(layout) if left_open else layout
         self.family = family_of(posterior, prior, self.layout)

@@ -22,6 +22,7 @@ from numpyro.handlers import substitute, trace
 from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
 
+from bayesprune.core.checks import check_integer
 from bayesprune.core.keys import chain
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import PyTree
@@ -45,9 +46,13 @@ class MeanFieldELBO(ELBO):
         noise: how standard normal numbers are drawn for Gaussian sites, a function (rng_key, shape) -> array.
 
     Sites without a closed form enter by their log densities at the draw.
+
+    Raises:
+        ValueError: ``num_particles`` is no whole number of at least 1: of no draws there is no mean.
     """
 
     def __init__(self, num_particles: int = 1, noise: noises.Noise = noises.quantile) -> None:
+        check_integer(num_particles, "num_particles")
         super().__init__(num_particles=num_particles)
         self.noise = noise
         self.slices: Slices = ()

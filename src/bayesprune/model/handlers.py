@@ -34,26 +34,8 @@ def _prune(name: str, fn: Distribution, mask: jax.Array) -> Distribution:
     return _Pruned(fn, mask)
 
 
-class masked(Messenger):
-    """Prune a program: at each named site the dead elements are exactly zero and leave the log density.
-
-    ``mask`` maps site names to boolean arrays, True = alive; it may be traced, so a changing mask never compiles again.
-    Values are multiplied by the mask; the log density is masked elementwise. Works on models and on guides: NumPyro's own
-    `AutoNormal` refuses pruned parameters, whose dead weights have scale zero, and takes them as ``masked(guide, mask)``.
-
-    Raises:
-        ValueError: at a site whose elements share a joint density (a multivariate normal; ``to_event`` alone is looked
-            through), or whose shape is not the mask's.
-
-    Example:
-        >>> import jax, numpyro, numpyro.distributions as dist
-        >>> def model():
-        ...     return numpyro.sample("w", dist.Normal(0, 1).expand([3]))
-        >>> mask = {"w": jax.numpy.array([True, False, True])}
-        >>> with numpyro.handlers.seed(rng_seed=0):
-        ...     print(masked(model, mask)()[1] == 0.0)
-        True
-    """
+class masked_part(Messenger):
+    """`masked`, of a part of a program, such as its likelihood: sites of ``mask`` that it does not sample are another's."""
 
     def __init__(self, fn: Callable[..., Any] | None = None, mask: dict[str, Any] | None = None) -> None:
         self.mask = {} if mask is None else {site: as_booleans(alive, f"mask[{site!r}]") for site, alive in mask.items()}
@@ -72,6 +54,45 @@ class masked(Messenger):
         if msg["type"] == "sample" and msg["name"] in self.mask and not msg["is_observed"]:
             # A product, not a `where`: array values that stand for distributions (local reparameterisation) carry it through.
             msg["value"] = msg["value"] * self.mask[msg["name"]].astype(jnp.result_type(msg["value"]))
+
+
+class masked(masked_part):
+    """Prune a program: at each named site the dead elements are exactly zero and leave the log density.
+
+    ``mask`` maps site names to boolean arrays, True = alive; it may be traced, so a changing mask never compiles again.
+    Values are multiplied by the mask; the log density is masked elementwise. Works on models and on guides: NumPyro's own
+    `AutoNormal` refuses pruned parameters, whose dead weights have scale zero, and takes them as ``masked(guide, mask)``.
+
+    Raises:
+        ValueError: when the program has run, of a site in ``mask`` that it does not sample; at a site whose elements share a
+            joint density (a multivariate normal; ``to_event`` alone is looked through), or whose shape is not the mask's.
+
+    Example:
+        >>> import jax, numpyro, numpyro.distributions as dist
+        >>> def model():
+        ...     return numpyro.sample("w", dist.Normal(0, 1).expand([3]))
+        >>> mask = {"w": jax.numpy.array([True, False, True])}
+        >>> with numpyro.handlers.seed(rng_seed=0):
+        ...     print(masked(model, mask)()[1] == 0.0)
+        True
+    """
+
+    def __enter__(self) -> Any:
+        self._met: set[str] = set()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if error[0] is None and (unmet := sorted(set(self.mask) - self._met)):
+            raise ValueError(
+                f"mask has {', '.join(map(repr, unmet))}, and the program samples {', '.join(map(repr, sorted(self._met)))}: "
+                "what it names otherwise would stay whole. Give sites by the names of their numpyro.sample."
+            )
+
+    def process_message(self, msg: dict[str, Any]) -> None:
+        if msg["type"] == "sample":
+            self._met.add(msg["name"])
+        super().process_message(msg)
 
 
 class probed(Messenger):

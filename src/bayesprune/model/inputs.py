@@ -17,6 +17,7 @@ from bayesprune.model.shapes import row_shape
 from bayesprune.structure.lookups import Bounds
 
 Leaf = tuple[tuple[int, ...], str]  # shape of one row, dtype
+_WORDS = {"int32": "integers", "bool": "booleans"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Inputs:
         return jax.tree.map(lambda leaf: send(np.zeros(leaf.shape, leaf.dtype)), self.abstract(num_rows))
 
     def as_rows(self, x: PyTree) -> Any:
-        """Rows as arrays of the network's types; real numbers keep their width."""
+        """Rows as arrays of the network's types; real numbers keep their width, and are refused where it takes others."""
         if self.scaling is not None:
             return self.scaling.taken(x)
         if self.is_array:
@@ -170,12 +171,21 @@ def _leaf(rows: object) -> Leaf:
 def _kind(dtype: DTypeLike) -> str:
     if jnp.issubdtype(dtype, bool):
         return "bool"
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        raise TypeError(f"rows must be real numbers, got dtype {dtype}: stack real and imaginary parts as features.")
     return "int32" if jnp.issubdtype(dtype, jnp.integer) else "float32"
 
 
 def _typed(x: Array, dtype: str) -> jax.Array:
     array = send(x)
-    return array if _kind(array.dtype) == dtype == "float32" else array.astype(dtype)
+    if _kind(array.dtype) != "float32":
+        return array.astype(dtype)
+    if dtype != "float32":
+        raise TypeError(
+            f"x must hold {_WORDS[dtype]}, as the example= that the network was built with, got dtype {array.dtype}: a cast "
+            "would leave fractions out."
+        )
+    return array
 
 
 def check_places(x: Array, name: str, limits: Bounds) -> None:
@@ -204,9 +214,8 @@ def _check_leaf(x: Array | np.generic, name: str, shape: tuple[int, ...], dtype:
     if dtype == "float32" or _kind(x.dtype) == "bool":
         return
     if _kind(x.dtype) == "float32":
-        wanted = "booleans" if dtype == "bool" else "integers"
         raise TypeError(
-            f"{name} must hold {wanted}, as the example= that the network was built with, got dtype {x.dtype}: keep it, "
+            f"{name} must hold {_WORDS[dtype]}, as the example= that the network was built with, got dtype {x.dtype}: keep it, "
             f"or build BNN(..., example={name}[:1])."
         )
     if dtype == "bool" and x.size and not bool(((x == 0) | (x == 1)).all()):

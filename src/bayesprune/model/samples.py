@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, substitute, trace
 
+from bayesprune.core.checks import check_integer
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array
 from bayesprune.model.families import MapFamily
@@ -98,9 +99,10 @@ def stored_samples(bnn: LaidOut, samples: Mapping[str, Any], chains: int | None 
         chains: how many there are, where draws lie one after another; None: the draws are one chain, or grouped already.
 
     Raises:
-        TypeError: samples that are no mapping.
-        ValueError: a site is missing, unknown or of another shape, has other numbers of draws than the rest, or one that is not
-            finite; parameters or running statistics of the network that no prior covers are not among the samples.
+        TypeError: samples that are no mapping, or complex.
+        ValueError: a site is missing, unknown or of another shape, has no draws or other numbers of them than the rest, or one
+            that is not finite; parameters or running statistics of the network that no prior covers are not among the samples;
+            ``chains`` below 1.
 
     Example:
         >>> import bayesprune as bp
@@ -112,6 +114,8 @@ def stored_samples(bnn: LaidOut, samples: Mapping[str, Any], chains: int | None 
     """
     if not isinstance(samples, Mapping):
         raise TypeError(f"samples must be a mapping of sites to draws, got {type(samples).__name__}: give mcmc.get_samples().")
+    if chains is not None:
+        check_integer(chains, "chains")
     found = sites_of(bnn)
     unknown = samples.keys() - found.keys()
     missing = found.keys() - samples.keys()
@@ -129,7 +133,7 @@ def stored_samples(bnn: LaidOut, samples: Mapping[str, Any], chains: int | None 
 
 
 def _check_draws(params: dict[str, Any]) -> None:
-    """Refuse sites of different numbers of draws, and draws that are not finite."""
+    """Refuse sites of different numbers of draws, none at all, and draws that are complex or not finite."""
     leaves = [(name.removesuffix(DRAWS), leaf) for name, value in params.items() for leaf in jax.tree.leaves(value)]
     numbers = {leaf.shape[: len(AXES)]: name for name, leaf in leaves}
     if len(numbers) > 1:
@@ -138,6 +142,12 @@ def _check_draws(params: dict[str, Any]) -> None:
             f"samples must have as many draws of every site, got (chains, draws) {numbers_given}: give whole runs."
         )
     for name, leaf in leaves:
+        if 0 in leaf.shape[: len(AXES)]:
+            raise ValueError(f"samples[{name!r}] has no draws, got (chains, draws) {leaf.shape[: len(AXES)]}: give some.")
+        if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
+            raise TypeError(
+                f"samples[{name!r}] must be real numbers, got {leaf.dtype}: give draws of this network's own model."
+            )
         known = not isinstance(leaf, jax.core.Tracer) and jnp.issubdtype(leaf.dtype, jnp.floating)
         if known and not np.isfinite(leaf).all():
             raise ValueError(
@@ -170,4 +180,4 @@ def _grouped(name: str, leaf: Array, shape: tuple[int, ...], chains: int | None)
             f"samples[{name!r}] has shape {leaf.shape}, and the site's is {shape}: give (draws, ...) with draws a multiple of "
             f"chains={chains or 1}, or (chains, draws, ...)."
         )
-    return leaf.reshape((chains or 1, -1, *shape))
+    return leaf.reshape((chains or 1, leaf.shape[0] // (chains or 1), *shape))  # no -1: of no draws it has no size

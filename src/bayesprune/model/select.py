@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bayesprune.core.checks import check_call, check_function, check_name
-from bayesprune.model.layout import ParamPath
+from bayesprune.model.layout import Layout, ParamPath
 
 
 def everything(path: str, shape: tuple[int, ...]) -> bool:
@@ -75,15 +75,30 @@ def chosen(wanted: Any, argument: str, paths: Iterable[str]) -> Callable[[ParamP
     """
     if not _are_names(wanted):
         return wanted  # type: ignore[no-any-return]
-    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    names = _names(wanted)
     known = {".".join(path.split(".")[:depth]) for path in paths for depth in range(1, path.count(".") + 2)}
     for name in names:
         check_name(f"parameter or layer in {argument}=", name, known)
     return lambda path, shape: any(path == name or path.startswith(f"{name}.") for name in names)
 
 
+def _names(wanted: Any) -> tuple[str, ...]:
+    return (wanted,) if isinstance(wanted, str) else tuple(wanted)
+
+
 def _are_names(wanted: object) -> bool:
     return isinstance(wanted, str | tuple | list | set | frozenset) and all(isinstance(name, str) for name in wanted)
+
+
+def check_named(layout: Layout, bayesian: object, prunable: object) -> None:
+    """Refuse names that choose nothing in a layout: of what is frozen to be Bayesian, of what is a point to be prunable."""
+    for wanted, argument, paths, remedy in (
+        (bayesian, "bayesian", [s.path for s in layout if not s.frozen], "all of it is frozen: leave it out there, or here"),
+        (prunable, "prunable", [s.path for s in layout if s.bayesian], "none of it has a posterior: let bayesian= take it too"),
+    ):
+        for name in _names(wanted) if _are_names(wanted) else ():
+            if not any(path == name or path.startswith(f"{name}.") for path in paths):
+                raise ValueError(f"{argument}={name!r} chooses nothing, for {remedy}.")
 
 
 def check_choices(bayesian: object, frozen: object, prunable: object) -> None:

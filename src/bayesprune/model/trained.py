@@ -19,7 +19,7 @@ def take(template: tuple[dict[str, Any], PyTree], trained: PyTree) -> tuple[dict
 
     ``trained``: variables of linen or their ``"params"``, an nnx module or its state, an Equinox module, with its state
     beside it where it has one, or any of these as plain nested dicts, as checkpoints give them back. Raises `ValueError`
-    with the list of what is missing, left over, of another shape, or not finite.
+    with the list of what is missing, left over, of another shape, complex, or not finite.
     """
     params, state = template
     wanted = {name: jnp.shape(leaf) for name, leaf in (named(params) | named(state)).items()}
@@ -29,6 +29,7 @@ def take(template: tuple[dict[str, Any], PyTree], trained: PyTree) -> tuple[dict
     wrong += [f"{n} has no place" for n, leaf in found.items() if n not in wanted and jnp.issubdtype(leaf.dtype, jnp.inexact)]
     shapes = {name: jnp.shape(found[name]) for name in wanted if name in found}
     wrong += [f"{n} has shape {shape}, the network's {wanted[n]}" for n, shape in shapes.items() if shape != wanted[n]]
+    wrong += [f"{n} is complex" for n in shapes if jnp.issubdtype(found[n].dtype, jnp.complexfloating)]
     if not wrong:
         wrong = [f"{name} is not finite" for name in wanted if not np.isfinite(np.asarray(found[name], np.float64)).all()]
     if wrong:

@@ -54,6 +54,12 @@ REFUSED = {
     "no mean": (lambda f: dist.Cauchy(f[..., 0], 1.0), Y, ValueError, "Cauchy has no finite mean of each row: give mean_of="),
     "support": (lambda f: dist.Gamma(jnp.exp(f[..., 0]), 1.0), Y - 9, ValueError, "outside the support of Gamma, .*row 0"),
     "shape": (lambda f: dist.Normal(f[..., 0], 1.0), np.stack([Y, Y], 1), ValueError, r"data.y has shape \(40, 2\).*Custom"),
+    "large": (
+        lambda f: dist.Poisson(jnp.exp(f[..., 0])),
+        np.where(Y > 0, 3e9, 1.0),
+        ValueError,
+        "3,000,000,000 .* beyond int32",
+    ),
     "labels": (lambda f: dist.Categorical(logits=f), np.full(40, 2), ValueError, "outside the support of CategoricalLogits"),
 }
 

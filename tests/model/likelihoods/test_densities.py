@@ -322,12 +322,19 @@ WRONG = {
     "negative noise": (lambda: bp.likelihoods.Normal(-1.0), "scale must be positive"),
     "noise that is no number": (lambda: bp.likelihoods.Normal(float("nan")), "scale must be positive"),
     "noise by another name": (lambda: bp.likelihoods.Normal("learned"), "or 'predicted'"),
+    "noise that is a truth": (lambda: bp.likelihoods.Normal(np.bool_(True)), "scale must be positive"),
+    "complex noise": (lambda: bp.likelihoods.Normal(1.0 + 1.0j), "scale must be positive"),
     "degrees": (lambda: bp.likelihoods.StudentT(0.0), "df must be positive"),
     "concentration": (lambda: bp.likelihoods.NegativeBinomial(-1.0), "concentration must be positive.*or None to learn it"),
     "width": (lambda: bp.likelihoods.Beta(float("inf")), "concentration must be positive"),
     "two ordered classes": (lambda: bp.likelihoods.Ordinal(2), "num_classes must be an integer of at least 3"),
     "weights by name": (lambda: bp.likelihoods.Categorical("balanced"), r"write Categorical.balanced\(y\)"),
     "negative weights": (lambda: bp.likelihoods.Categorical((1.0, -1.0)), "class_weights must be finite and not negative"),
+    "weights of nothing": (lambda: bp.likelihoods.Categorical((0.0, 0.0)), "no label would count"),
+    "complex weights": (
+        lambda: bp.likelihoods.Categorical(np.array([1j, 2.0])),
+        "class_weights must be finite and not negative",
+    ),
     "smoothing": (lambda: bp.likelihoods.Categorical(label_smoothing=1.0), r"must lie in \[0, 1\)"),
 }
 

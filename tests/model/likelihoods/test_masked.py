@@ -190,3 +190,23 @@ def test_events_of_several_numbers_count_where_all_of_them_are_observed() -> Non
     mean = np.asarray(bp.predict(jax.random.key(1), bnn, fit.params, X[whole], num_samples=1))
     exact = np.mean([scipy.stats.multivariate_normal.logpdf(y, m, covariance) for y, m in zip(Y[whole], mean, strict=True)])
     assert figures["nll"] == pytest.approx(-exact, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "missing", "unknown"),
+    [(L.Normal(noise="known"), np.nan, np.nan), (L.Poisson(exposure="known"), -1, -1)],
+)
+def test_an_observed_target_has_its_own_noise_or_exposure(likelihood, missing, unknown) -> None:
+    masked = L.Masked(likelihood, missing)
+    rows = np.array([[2.0, 0.5], [missing, unknown], [missing, 3.0]])
+    masked.check(rows, (1,))
+    assert masked.filled(rows)[:, 1].tolist() == [0.5, 1.0, 3.0]
+    with pytest.raises(ValueError, match="all positive"):
+        masked.check(np.array([[2.0, unknown], [1.0, 0.5]]), (1,))
+    assert L.Masked(likelihood, 99).filled(np.array([[2.0, 99.0]])).tolist() == [[2.0, 99.0]]
+
+
+def test_what_is_missing_is_the_same_number_in_any_precision() -> None:
+    of_double = L.Masked(L.Normal(), np.float64(-99.9))
+    assert of_double == L.Masked(L.Normal(), -99.9)
+    assert of_double.present(np.array([-99.9, 1.0], np.float32)).tolist() == [False, True]

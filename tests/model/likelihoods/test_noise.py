@@ -145,3 +145,5 @@ def test_words_that_are_none_are_refused() -> None:
         L.StudentT(noise="known")
     with pytest.raises(ValueError, match="say two things of the noise"):
         L.Normal(0.1, noise="known")
+    with pytest.raises(ValueError, match="noise='shared' is of a noise that is learned"):
+        L.Normal("predicted", noise="shared")

@@ -102,7 +102,7 @@ def _check_type(leaf: Leaf, x: Array) -> None:
     if kind in ("int32", "bool") and x.dtype.kind not in {"int32": "iu", "bool": "b"}[kind]:
         what = "integers" if kind == "int32" else "booleans"
         raise TypeError(f"{name} must hold {what}, as the network takes, got {x.dtype}.")
-    if kind == "int32" and np.abs(x.astype(np.int64)).max(initial=0) > WHOLE:
+    if kind == "int32" and max(int(x.max(initial=0)), -int(x.min(initial=0))) > WHOLE:
         raise ValueError(
             f"{name} holds integers beyond {WHOLE:,}, which a smaller network cannot tell apart: number them anew."
         )

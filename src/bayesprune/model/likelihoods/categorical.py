@@ -38,7 +38,7 @@ class Categorical:
     and the posterior that of evidence which is counted so. Predictions and figures are of softmax(f), each row counting once.
 
     Raises:
-        ValueError: weights that are negative or not finite; ``label_smoothing`` outside [0, 1).
+        ValueError: weights that are negative or not finite, or all zero; ``label_smoothing`` outside [0, 1).
 
     Example:
         >>> Categorical.balanced(np.array([0, 0, 0, 1])).class_weights
@@ -56,8 +56,11 @@ class Categorical:
         if isinstance(self.class_weights, str):
             raise ValueError(f"class_weights must be numbers, got {self.class_weights!r}: write Categorical.balanced(y).")
         if self.class_weights is not None:
-            check_not_negative(np.asarray(self.class_weights, np.float64), "class_weights")
-            object.__setattr__(self, "class_weights", tuple(map(float, np.ravel(self.class_weights))))
+            weights = np.asarray(self.class_weights)
+            check_not_negative(weights if np.iscomplexobj(weights) else weights.astype(np.float64), "class_weights")
+            if not weights.any():
+                raise ValueError("class_weights are all 0, and no label would count: leave them out, or weigh one class.")
+            object.__setattr__(self, "class_weights", tuple(map(float, np.ravel(weights))))
         check_within(self.label_smoothing, "label_smoothing", "[0, 1)", "0.1 is usual")
 
     @classmethod

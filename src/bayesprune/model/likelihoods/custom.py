@@ -83,6 +83,12 @@ class Custom:
         zeros, ones = (self._of_two_rows(output_shape, at) for at in (0.0, 1.0))
         shape = tuple(zeros.shape()[1:])
         check_shape(y, output_shape, [shape, *(one_for_each(shape)[:1] if shape else [(1,)])], "Custom")
+        limits = jnp.iinfo(jnp.result_type(int))
+        if zeros.support.is_discrete and (np.asarray(y, np.float64) > limits.max).any():  # those below have no discrete support
+            raise ValueError(
+                f"data.y holds {np.max(y):,.0f} for a discrete {type(zeros).__name__}, beyond {limits.dtype}: count in larger "
+                "units, or set jax.config.update('jax_enable_x64', True) before anything else."
+            )
         # What a distribution allows may depend on the outputs; then nobody knows it before the network does.
         if zeros.support == ones.support:
             inside = np.asarray(zeros.support(jnp.asarray(y).reshape((-1, *shape))))

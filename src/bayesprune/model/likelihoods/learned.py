@@ -4,6 +4,7 @@ import inspect
 import math
 from typing import Any
 
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
@@ -65,7 +66,9 @@ def check_given(value: Any, name: str, meaning: str, most: float = math.inf, lim
 
     Beyond ``most`` a density is a difference of log-gammas that single precision does not hold, and the law is its ``limit``.
     """
-    if value is not None and (isinstance(value, bool | str) or not 0 < value < float("inf")):
+    if value is not None and (
+        isinstance(value, bool | np.bool_ | str) or np.iscomplexobj(value) or not 0 < value < float("inf")
+    ):
         raise ValueError(f"{name} must be positive ({meaning}), or None to learn it; got {value!r}.")
     if value is not None and value > most:
         raise ValueError(

@@ -56,7 +56,9 @@ class Masked:
             raise ValueError("likelihood is masked already: write Masked once, and one number for all that is missing.")
         if not (isinstance(self.missing, str) and self.missing == NAN):
             check_number(self.missing, "missing")
-            object.__setattr__(self, "missing", NAN if math.isnan(float(self.missing)) else self.missing)
+            # A number of Python's: NumPy's are of a precision, in which those of single precision are others.
+            number = np.asarray(self.missing).item()
+            object.__setattr__(self, "missing", NAN if math.isnan(number) else number)
 
     @property
     def heads(self) -> bool:
@@ -122,6 +124,9 @@ class Masked:
         """y with a target that the likelihood takes in the place of every missing one; all that is computed is finite."""
         entries = y == y if self.missing == NAN else y != self.missing
         xp = np if isinstance(y, np.ndarray) else jnp
+        if self._apart and y.shape[-1] % 2 == 0:  # beside a target that is observed its noise, or exposure, is what it says
+            present, others = xp.split(entries, 2, axis=-1)
+            entries = xp.concatenate([present, present | others], axis=-1)
         flat = xp.ravel(entries)
         # Beside noise or exposures 1 is a target, a scale and an exposure; else an observed one, of whatever support.
         one = xp.asarray(1, y.dtype) if self._apart else xp.ravel(y)[xp.argmax(flat)]
