@@ -45,7 +45,7 @@ def check(score: str, density: Scheduled | None, least: float | None, scope: str
 
 def _check_seen(density: Callable[[jax.Array], jax.Array]) -> None:
     """Refuse a schedule without a value at one of its first steps, or of some later ones: next to nothing would be kept."""
-    with jax.ensure_compile_time_eval():
+    with jax.ensure_compile_time_eval(), jax.transfer_guard_host_to_device("allow"):  # a schedule asked by the host
         for number in SEEN:
             if not np.isfinite(value := np.asarray(density(jnp.asarray(number)))).all():
                 raise ValueError(f"density at step {number} of its schedule must be a share in (0, 1], got {value}.")
@@ -55,7 +55,7 @@ def _check_price(price: Scheduled) -> None:
     """Refuse a price below zero or without a value; of a schedule by its first steps, and by some later ones."""
     if not callable(price):
         return check_not_negative(price, "price")
-    with jax.ensure_compile_time_eval():
+    with jax.ensure_compile_time_eval(), jax.transfer_guard_host_to_device("allow"):  # a schedule asked by the host
         for number in SEEN:
             check_not_negative(price(jnp.asarray(number)), f"price at step {number} of its schedule")
 
