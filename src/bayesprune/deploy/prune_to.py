@@ -200,7 +200,7 @@ def _search(ladder: Ladder, budget: str, most: float) -> Rung:
     if budget != "latency_ms":
         return ladder.timed(good)
     for kept in sorted((kept for kept in ladder.rungs if kept <= ladder.kept(good)), reverse=True):
-        if ladder.leads(ladder.rungs[kept].rank) and (again := ladder.timed(ladder.rungs[kept].rank)).latency_ms <= most:
+        if (again := ladder.timed(ladder.rungs[kept].rank)).latency_ms <= most:
             return again
     raise _none(ladder, budget, most)
 
@@ -219,11 +219,10 @@ def _living(ladder: Ladder, holds: Callable[[int], bool], dead: int, bad: int) -
 
 
 def _none(ladder: Ladder, budget: str, most: float) -> ValueError:
-    rungs = [rung for rung in ladder.rungs.values() if ladder.leads(rung.rank)]
-    if not rungs:
+    if not ladder.rungs:  # networks through which no path leads are not measured
         return ValueError("the fit predicts the same for every row: no path leads from its input to its output. Fit it anew.")
-    best = min(rungs, key=lambda rung: rung.of(budget))
+    best = min(ladder.rungs.values(), key=lambda rung: rung.of(budget))
     return ValueError(
-        f"{budget}={most:g} is kept to by none of {len(rungs)} networks of this fit that were tried: the least is "
+        f"{budget}={most:g} is kept to by none of {len(ladder.rungs)} networks of this fit that were tried: the least is "
         f"{best.of(budget):.4g}, of {best.kept:,} weights. Give more room, or fit a smaller architecture."
     )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,19 +46,23 @@ def check(score: str, density: Scheduled | None, least: float | None, scope: str
 
 def _check_seen(density: Callable[[jax.Array], jax.Array]) -> None:
     """Refuse a schedule without a value at one of its first steps, or of some later ones: next to nothing would be kept."""
-    with jax.ensure_compile_time_eval(), jax.transfer_guard_host_to_device("allow"):  # a schedule asked by the host
-        for number in SEEN:
-            if not np.isfinite(value := np.asarray(density(jnp.asarray(number)))).all():
-                raise ValueError(f"density at step {number} of its schedule must be a share in (0, 1], got {value}.")
+    for number, value in _values(density):
+        if not np.isfinite(np.asarray(value)).all():
+            raise ValueError(f"density at step {number} of its schedule must be a share in (0, 1], got {value}.")
 
 
 def _check_price(price: Scheduled) -> None:
     """Refuse a price below zero or without a value; of a schedule by its first steps, and by some later ones."""
     if not callable(price):
         return check_not_negative(price, "price")
-    with jax.ensure_compile_time_eval(), jax.transfer_guard_host_to_device("allow"):  # a schedule asked by the host
-        for number in SEEN:
-            check_not_negative(price(jnp.asarray(number)), f"price at step {number} of its schedule")
+    for number, value in _values(price):
+        check_not_negative(value, f"price at step {number} of its schedule")
+
+
+def _values(schedule: Callable[[jax.Array], jax.Array]) -> list[tuple[int, Any]]:
+    """What a schedule says at its first steps, and at some later ones, asked by the host."""
+    with jax.ensure_compile_time_eval(), jax.transfer_guard_host_to_device("allow"):
+        return [(number, schedule(jnp.asarray(number))) for number in SEEN]
 
 
 def log_odds(probability: float) -> float:

@@ -21,9 +21,10 @@ class Trees(NamedTuple):
 
     ``column``, ``at``: of each node the column it cuts, and where. A number above it, in single precision, goes on to the node
     after ``below``, others to ``below``, which is 0 of a leaf. ``values``: of each leaf what it adds to the target, to the
-    shares of the classes, or, where they are ``logits``, to logarithms of these. ``turns``: to how many of them trees add one
-    after the other, by turns; ``offset``: what all is added to. ``roots``: the trees. ``labels``: whether of classes.
-    ``scaling``: of what they say. ``shares``: of the table's columns in what the cuts gain; they add up to 1.
+    shares of the classes, or, where they are ``logits``, to logarithms of these. ``roots``: the trees; ``depth``: of the
+    deepest. ``turns``: to how many of them trees add one after the other, by turns; ``offset``: what all is added to.
+    ``labels``: whether of classes. ``scaling``: of what they say. ``shares``: of the table's columns in what the cuts gain;
+    they add up to 1.
     """
 
     column: Int64[np.ndarray, " nodes"]
@@ -31,6 +32,7 @@ class Trees(NamedTuple):
     below: Int64[np.ndarray, " nodes"]
     values: Float64[np.ndarray, "nodes targets"]
     roots: Int64[np.ndarray, " trees"]
+    depth: int
     turns: int
     offset: Float64[np.ndarray, " numbers"]
     labels: bool
@@ -45,7 +47,7 @@ class Trees(NamedTuple):
 
     def says(self, x: Shaped[Array, "rows columns"], xp: ModuleType = np) -> Any:
         """Of these rows, (rows, outputs); of classes log (p_k + .02) / (p_0 + .02) of all but the first."""
-        how = {"turns": self.turns, "depth": self._depth()}
+        how = {"turns": self.turns, "depth": self.depth}
         if xp is np:
             nodes: tuple[Any, ...] = self.column, self.at, self.below, self.values, self.roots
             return self.of_sums(reader.trees(single(np.asarray(x)), *nodes, **how))
@@ -61,13 +63,6 @@ class Trees(NamedTuple):
             grown = xp.exp(total - total.max(axis=1, keepdims=True))
             total = grown / grown.sum(axis=1, keepdims=True)
         return logs(total, xp) if self.labels else total
-
-    def _depth(self) -> int:
-        """Of the deepest."""
-        node, depth = self.roots, 0
-        while (inner := node[self.below[node] > 0]).size:
-            node, depth = np.append(self.below[inner], self.below[inner] + 1), depth + 1
-        return depth
 
 
 class Grown(NamedTuple):
@@ -99,7 +94,7 @@ def of_whole_rows(
     return grown._replace(unseen=unseen)
 
 
-def nodes_of(grown: Sequence[Any], values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def nodes_of(grown: Sequence[Any], values: Sequence[np.ndarray]) -> dict[str, Any]:
     """Of scikit-learn's trees the fields of `Trees` that say where rows go, and ``values``, of all their nodes."""
     firsts = np.cumsum([0, *(tree.node_count for tree in grown)])[:-1]
     inner = np.concatenate([tree.children_left >= 0 for tree in grown])
@@ -107,7 +102,7 @@ def nodes_of(grown: Sequence[Any], values: Sequence[np.ndarray]) -> dict[str, np
         np.concatenate([children + first for children, first in zip(of, firsts, strict=True)]).astype(np.int64)
         for of in ([tree.children_left for tree in grown], [tree.children_right for tree in grown])
     )
-    order = _siblings_together(firsts, inner, left, right)
+    order, depth = _siblings_together(firsts, inner, left, right)
     place = np.argsort(order)
     column = np.where(inner, np.concatenate([tree.feature for tree in grown]), 0)
     at = np.where(inner, _float32_below(np.concatenate([tree.threshold for tree in grown])), 0).astype(np.float32)
@@ -119,6 +114,7 @@ def nodes_of(grown: Sequence[Any], values: Sequence[np.ndarray]) -> dict[str, np
         "below": below[order],
         "values": said[order],
         "roots": place[firsts],
+        "depth": depth,
     }
 
 
@@ -127,15 +123,15 @@ def _siblings_together(
     inner: Bool[np.ndarray, " nodes"],
     left: Int64[np.ndarray, " nodes"],
     right: Int64[np.ndarray, " nodes"],
-) -> Int64[np.ndarray, " nodes"]:
-    """The nodes in an order in which both that follow one are neighbours, tree after tree."""
+) -> tuple[Int64[np.ndarray, " nodes"], int]:
+    """The nodes in an order in which both that follow one are neighbours, tree after tree; cuts on the longest way."""
     nodes, tree, levels = roots, np.arange(len(roots)), list[tuple[np.ndarray, np.ndarray]]()
     while len(nodes):
         levels.append((nodes, tree))
         cuts = inner[nodes]
         nodes, tree = np.stack([left[nodes[cuts]], right[nodes[cuts]]], axis=1).ravel(), np.repeat(tree[cuts], 2)
     order, of_tree = map(np.concatenate, zip(*levels, strict=True))
-    return np.asarray(order[np.argsort(of_tree, kind="stable")])
+    return np.asarray(order[np.argsort(of_tree, kind="stable")]), len(levels) - 1
 
 
 def logs(probabilities: Any, xp: ModuleType = np) -> Any:
