@@ -8,7 +8,7 @@ import bayesprune as bp
 from bayesprune.cli import likelihood
 from bayesprune.cli.rows import Data
 from bayesprune.core.types import Dataset
-from tests.test_cli import content, small_run
+from tests.test_cli import content, refused, small_run
 
 TARGETS = {
     "numbers": np.array([0.5, 1.5], np.float32),
@@ -60,6 +60,8 @@ def test_a_run_with_predicted_noise(tmp_path, capsys) -> None:
     assert set(made["metrics"]) == {"rmse", "nll", "coverage", "interval_width", "crps"} == set(made["definitions"])
     assert made["settings"]["likelihood"] == "predicted-noise" and made["compact"]["certificate_holds"]
     assert jax.tree.all(jax.tree.map(np.isfinite, made["metrics"]))
+    line = refused(capsys, "evaluate", tmp_path / "run", "--dataset", "linear_regression")
+    assert "columns and scales of its own" in line
 
 
 @pytest.mark.every

@@ -68,5 +68,7 @@ def test_refusals() -> None:
         Shrinkage("scale")
     with pytest.raises(ValueError, match="threshold must lie"):
         Shrinkage(threshold=1.5)
+    with pytest.raises(ValueError, match=r"without a threshold, got threshold=0.9"):
+        Shrinkage("evidence", threshold=0.9)
     with pytest.raises(TypeError, match=r"law of the units' scales.*priors.Horseshoe.*program=bnn"):
         bp.prune_once({"w": MeanField(jnp.ones(3), jnp.ones(3))}, Shrinkage())

@@ -201,6 +201,7 @@ class Two(linen.Module):
         ({"likelihood": None}, r"likelihood must be .* got None"),
         ({"posterior": MeanFieldFamily}, r"posterior must be an object, got the class MeanFieldFamily"),
         ({"input_shape": "3"}, r"input_shape must be the shape of one row of x"),
+        ({"input_shape": {3, 4}}, r"input_shape must be the shape of one row of x"),
         ({"input_shape": 3.0}, r"input_shape must be the shape of one row of x"),
     ],
 )

@@ -101,6 +101,9 @@ def test_scores_refuse_the_wrong_kind_of_posterior() -> None:
         scores.inclusion(MeanField(LOC, SCALE))
     with pytest.raises(TypeError, match="that of a Gaussian prior"):
         scores.evidence({"a": SpikeSlab(LOC, SCALE, LOC)})
+    for width in (-1.0, 0.0, {"a": float("nan")}):
+        with pytest.raises(ValueError, match="prior_scale must be positive"):
+            scores.evidence({"a": MeanField(LOC, SCALE)}, width)
 
 
 def test_opd_and_obd_are_the_posteriors_precision_and_what_the_data_add_to_it() -> None:

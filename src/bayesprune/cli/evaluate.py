@@ -33,7 +33,7 @@ def evaluate(
 
     Args:
         out: Folder of the run, or of a fit of a table, which is judged by --data or gives the scores of its held-back rows.
-        dataset: Another data set with the same classes, or targets; the run's own if left out.
+        dataset: Another image set with the same classes; the run's own if left out.
         data: A file with the columns of the one that the run was made of; that one's held-back rows if left out.
         num_samples: Networks drawn from the posterior, 100 if left out. A fit has its own.
         ood: An image set of foreign classes: the predictive entropy's AUROC in telling it from the test set.
@@ -95,7 +95,10 @@ def _judged(
 
 
 def _foreign(name: str, chosen: settings.RunSettings) -> Dataset:
-    """Another set's test part, images scaled as the run's own were."""
-    if chosen.dataset in catalogue.IMAGE_SETS:
-        return data_sets.load_test(name, chosen.data_dir, like=chosen.dataset, pad=chosen.pad)
-    return data_sets.load(name, chosen.data_dir)[1]
+    """Another image set's test part, scaled as the run's own was."""
+    if chosen.dataset not in catalogue.IMAGE_SETS:
+        raise ValueError(
+            f"the run is of {chosen.dataset!r}, a table, and {name!r} has columns and scales of its own: leave dataset and ood "
+            "out."
+        )
+    return data_sets.load_test(name, chosen.data_dir, like=chosen.dataset, pad=chosen.pad)

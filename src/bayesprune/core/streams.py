@@ -35,6 +35,12 @@ class OfAnAct(IntEnum):
     VERIFYING = 2**31
 
 
+class OfANetwork(IntEnum):
+    """Of the key of one drawn network, from which its weights and gates are drawn; far from blocks of rows, which count up."""
+
+    TARGETS = 2**31
+
+
 class OfAnEstimator(IntEnum):
     """Of the key of a fitted scikit-learn estimator, by which it was trained."""
 

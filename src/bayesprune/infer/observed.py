@@ -15,6 +15,7 @@ from numpyro.handlers import substitute, trace
 from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
+from bayesprune.core.streams import OfANetwork, stream
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, draw, networks, rows_of
@@ -129,7 +130,8 @@ def _observed(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, ma
 def _draw(bnn: BNN, each: int, read: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
     def one(rng_key, params, mask, block, index, number):  # type: ignore[no-untyped-def]
         # Other noise for every chunk of rows: the network's own key is one for all of them.
-        keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(rng_key, index), number + 1), rows_in(block))
+        of_targets = stream(jax.random.fold_in(rng_key, index), OfANetwork.TARGETS)
+        keys = jax.random.split(jax.random.fold_in(of_targets, number), rows_in(block))
 
         def chunk(pair: tuple[Any, jax.Array]) -> dict[str, jax.Array]:
             fn = elements(_observed(bnn, rng_key, index, params, mask, pair[0]))

@@ -34,7 +34,7 @@ class Shrinkage:
     go one by one, by the product of theirs and the unit's. Without a density: how much goes is the posterior's say.
 
     Raises:
-        ValueError: ``criterion`` is unknown, ``threshold`` is outside (0, 1], ``delta`` is not positive.
+        ValueError: ``criterion`` is unknown or takes no ``threshold``, which is outside (0, 1], ``delta`` is not positive.
 
     Example:
         >>> Shrinkage(criterion="below", delta=1e-2).threshold
@@ -49,6 +49,11 @@ class Shrinkage:
 
     def __post_init__(self) -> None:
         check_name("criterion", self.criterion, CUSTOMARY)
+        if self.criterion == "evidence" and self.threshold not in (None, CUSTOMARY["evidence"]):
+            raise ValueError(
+                "criterion='evidence' cuts where the log evidence gains, without a threshold, got threshold="
+                f"{self.threshold!r}: leave it out, or take criterion='factor' or 'below'."
+            )
         if self.threshold is None:
             object.__setattr__(self, "threshold", CUSTOMARY[self.criterion])
         check_share(self.threshold, "threshold", "units of a higher share are cut")

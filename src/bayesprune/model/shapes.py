@@ -1,6 +1,6 @@
 """The shapes of a network's rows and outputs, checked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from bayesprune.core.types import PyTree
 def row_shape(input_shape: object) -> tuple[int, ...]:
     """The shape of a row; a number is the length of a vector."""
     sizes = (input_shape,) if isinstance(input_shape, int | np.integer) else input_shape
-    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+    if isinstance(sizes, str | Set) or not isinstance(sizes, Iterable):  # a set has no order
         raise TypeError(f"input_shape must be the shape of one row of x, such as (28, 28, 1), got {input_shape!r}.")
     for size in (sizes := tuple(sizes)):
         check_integer(size, "input_shape")

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import trees
+from bayesprune.core.checks import check_positive
 from bayesprune.core.types import Node, PyTree
 from bayesprune.formulas import folded, folded_exponential
 from bayesprune.model.program import Trainable
@@ -206,7 +207,8 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
     """-dF0, the log evidence lost by removing the weight, the negative of (2.5), in nats: above 0 the data want it.
 
     ``prior_scale``: None takes that of each node; or one standard deviation, or a tree with one (scalar or array) per node, in
-    the posterior's coordinates. Raises `TypeError` for a `SpikeSlab`, and `ValueError` for a node that has no Gaussian prior.
+    the posterior's coordinates. Raises `TypeError` for a `SpikeSlab`, `ValueError` for a node that has no Gaussian prior, or a
+    width that is not positive.
 
     >>> from bayesprune.posteriors.mean_field import MeanField
     >>> print(evidence(MeanField(jnp.array([0.0]), jnp.array([0.5]))))
@@ -215,6 +217,8 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
     Source: Marković et al. 2024, section II-G.
     """
     if prior_scale is not None:
+        for value in jax.tree.leaves(prior_scale):
+            check_positive(value, "prior_scale")
         posterior = trees.map_nodes(lambda q, scale: q.under(scale), posterior, trees.broadcast(prior_scale, posterior))
     check_evidence(posterior)
     return trees.map_nodes(lambda q: -q.gain(), posterior)

@@ -200,6 +200,11 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
     ``posterior``: {site: MeanField}; with ``mask``, {site: booleans}, dead weights count as exactly zero.
     Source: after Markovic et al. 2024, figure 3.
     """
+    if mask and not mask.keys() & posterior.keys():
+        raise ValueError(
+            f"mask has no site of the posterior: it is of {', '.join(sorted(mask))}, the posterior of "
+            f"{', '.join(sorted(posterior))}."
+        )
     size = {s: np.sort(np.abs(_alive_or_zero(posterior[s].loc, s, mask)).ravel()) for s in in_order(list(posterior))}
     positive = [v[v > 0] for v in size.values() if (v > 0).any()]
     if not positive:
