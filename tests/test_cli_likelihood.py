@@ -60,7 +60,7 @@ def test_a_run_with_predicted_noise(tmp_path, capsys) -> None:
     assert set(made["metrics"]) == {"rmse", "nll", "coverage", "interval_width", "crps"} == set(made["definitions"])
     assert made["settings"]["likelihood"] == "predicted-noise" and made["compact"]["certificate_holds"]
     assert jax.tree.all(jax.tree.map(np.isfinite, made["metrics"]))
-    line = refused(capsys, "evaluate", tmp_path / "run", "--dataset", "linear_regression")
+    line = refused(capsys, "evaluate", str(tmp_path / "run"), "--dataset", "linear_regression")
     assert "columns and scales of its own" in line
 
 
