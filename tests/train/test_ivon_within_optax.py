@@ -225,3 +225,10 @@ def test_the_means_are_where_others_have_moved_the_parameters(dtype, rng_key) ->
 def test_parameters_that_are_no_real_numbers_are_refused(dtype) -> None:
     with pytest.raises(ValueError, match=f"array of {dtype.__name__}: put optax.masked"):
         bp.ivon(RATE, num_rows=ROWS, weight_decay=DECAY).init({"w": jnp.ones(2, dtype), "b": jnp.ones(2)})
+
+
+@pytest.mark.parametrize("name", ["num_rows", "weight_decay", "h0", "clip"])
+def test_an_array_in_the_place_of_a_number_is_refused(name) -> None:
+    """It would be broadcast along the last axis of every array."""
+    with pytest.raises(TypeError, match=f"{name} must be one number"):
+        bp.ivon(RATE, **{"num_rows": ROWS, "weight_decay": DECAY} | {name: np.array([0.1, 0.2])})
