@@ -30,6 +30,15 @@ class LinenDeterministic(linen.Module):
         return linen.Dropout(0.5, deterministic=deterministic)(linen.Dense(8)(x))
 
 
+class LinenBoth(linen.Module):
+    """Norms told of training as ``train``, dropout as ``deterministic``."""
+
+    @linen.compact
+    def __call__(self, x, train: bool = False, deterministic: bool = True):
+        x = linen.BatchNorm(use_running_average=not train, momentum=0.5)(linen.Dense(4)(x))
+        return linen.Dropout(0.5, deterministic=deterministic)(x)
+
+
 class NnxNormed(nnx.Module):
     def __init__(self, rngs: nnx.Rngs):
         self.first, self.last = nnx.Linear(3, 4, rngs=rngs), nnx.Linear(4, 2, rngs=rngs)
@@ -110,8 +119,8 @@ def test_batch_statistics_move_in_training_alone(make) -> None:
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "module",
-    [LinenNormed(), LinenDeterministic(), NnxNormed(nnx.Rngs(0)), EquinoxDropout(jax.random.key(0))],
-    ids=["linen train", "linen deterministic", "nnx", "equinox"],
+    [LinenBoth(), LinenNormed(), LinenDeterministic(), NnxNormed(nnx.Rngs(0)), EquinoxDropout(jax.random.key(0))],
+    ids=["linen both", "linen train", "linen deterministic", "nnx", "equinox"],
 )
 def test_dropout_in_training_alone(module) -> None:
     net = adapt(module, Inputs.of_shape((3,)))

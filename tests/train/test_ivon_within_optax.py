@@ -196,3 +196,39 @@ def test_multi_steps_have_the_last_curvature_and_a_loop_has_the_mean(rng_key) ->
         np.testing.assert_allclose(found.curvature["w"], h, rtol=1e-4)
         np.testing.assert_allclose(found.momentum["w"], (1 - B1) * mean["w"], rtol=1e-5)
     assert not np.allclose(moved["w"], updates["w"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_the_means_are_where_others_have_moved_the_parameters(dtype, rng_key) -> None:
+    """By what follows in a chain, or by hand: the means that are kept of short numbers must not go elsewhere."""
+    optimizer = optax.chain(bp.ivon(RATE, num_rows=ROWS, weight_decay=DECAY, h0=H0), optax.scale(0.1))
+    params = {"w": jnp.ones(4, dtype)}
+    state = optimizer.init(params)
+
+    @jax.jit
+    def step(params, state):
+        gradient, curvature = {"w": 2.0 * params["w"]}, {"w": jnp.full(4, H0)}
+        updates, state = optimizer.update(gradient, state, params, curvature=curvature)
+        return optax.apply_updates(params, updates), state
+
+    m, gm = 1.0, 0.0
+    for t in range(1, 11):
+        params, state = step(params, state)
+        gm = 0.9 * gm + 0.1 * 2.0 * m
+        m -= 0.1 * RATE * (H0 + DECAY) * (gm / (1 - 0.9**t) + DECAY * m) / (H0 + DECAY)
+    np.testing.assert_allclose(bp.ivon_posterior(params, state)["w"].loc, m, rtol=0.02 if dtype == jnp.bfloat16 else 1e-5)
+    params = {"w": jnp.array([0.25, -3.0, 0.0, 1.0], dtype)}
+    np.testing.assert_array_equal(bp.ivon_posterior(params, state)["w"].loc, params["w"].astype(jnp.float32))
+
+
+@pytest.mark.parametrize("dtype", [jnp.int32, jnp.complex64])
+def test_parameters_that_are_no_real_numbers_are_refused(dtype) -> None:
+    with pytest.raises(ValueError, match=f"array of {dtype.__name__}: put optax.masked"):
+        bp.ivon(RATE, num_rows=ROWS, weight_decay=DECAY).init({"w": jnp.ones(2, dtype), "b": jnp.ones(2)})
+
+
+@pytest.mark.parametrize("name", ["num_rows", "weight_decay", "h0", "clip"])
+def test_an_array_in_the_place_of_a_number_is_refused(name) -> None:
+    """It would be broadcast along the last axis of every array."""
+    with pytest.raises(TypeError, match=f"{name} must be one number"):
+        bp.ivon(RATE, **{"num_rows": ROWS, "weight_decay": DECAY} | {name: np.array([0.1, 0.2])})

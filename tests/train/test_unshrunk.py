@@ -37,6 +37,23 @@ def test_settings(settings, message) -> None:
         fit(**settings)
 
 
+@pytest.mark.slow_cases(2)
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        optax.MultiSteps(optax.lamb(1e-2), 4).gradient_transformation(),
+        optax.lamb(1e-6),
+        optax.lamb(optax.join_schedules([optax.constant_schedule(0.0), optax.constant_schedule(1e-2)], [5])),
+        optax.chain(optax.clip_by_block_rms(5.0), optax.sgd(0.1)),
+    ],
+)
+def test_norms_of_arrays_are_seen_however_late_or_slight(optimizer) -> None:
+    """Behind gathered steps, a rate that is zero at first or low throughout, a limit that small gradients do not reach."""
+    with pytest.raises(ValueError, match="every entry alone"):
+        fit(optimizer=optimizer)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "prior",

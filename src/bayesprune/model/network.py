@@ -121,7 +121,7 @@ def _chosen(outputs: PyTree, output: int | str | Callable[..., Any] | None) -> A
     known = (
         list(outputs) if isinstance(outputs, dict) else list(range(len(outputs))) if isinstance(outputs, tuple | list) else []
     )
-    if output not in known:
+    if isinstance(output, bool) or output not in known:  # True is no index, although it equals 1
         have = f"has {known}" if known else "is one array"
         raise ValueError(f"output={output!r} is no entry of what the net gives, which {have}: give one of them, or a function.")
     return outputs[output]

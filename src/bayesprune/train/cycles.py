@@ -22,7 +22,7 @@ class Paced:
     ``num_steps``: of the whole run, of which cycles are parts; 0: not known yet.
 
     Raises `ValueError` for a step size that is not positive, and numbers below zero; `TypeError` for a step size that is
-    neither one number nor a function.
+    neither one number nor a function, and for several temperatures.
     """
 
     temperature: float = 1.0
@@ -32,6 +32,7 @@ class Paced:
     def __post_init__(self) -> None:
         self.check_pace()
         check_not_negative(self.temperature, "temperature")
+        check_number(self.temperature, "temperature")
 
     def check_pace(self) -> None:
         """Refuse a step size and numbers of cycles and steps that are none."""

@@ -76,7 +76,9 @@ def ivon(
         hands on their gradients as they are. Parameters may be of bfloat16: means and moments are kept in float32.
 
     Raises:
-        ValueError: numbers out of range; an update without parameters, or without one of ``sample`` and ``curvature``.
+        ValueError: numbers out of range; parameters that are no real numbers; an update without parameters, or without one of
+            ``sample`` and ``curvature``.
+        TypeError: arrays in the place of numbers.
 
     Example:
         >>> import jax, jax.numpy as jnp, bayesprune as bp
@@ -95,12 +97,19 @@ def ivon(
     check_settings(learning_rate, h0, clip, b1=b1, b2=b2)
     for name, value in (("num_rows", num_rows), ("weight_decay", weight_decay)):
         check_positive(value, name)
+        check_number(value, name)
     factor = h0 + weight_decay if rescale else 1.0
 
     def numbers() -> tuple[jax.Array, jax.Array]:
         return jnp.asarray(num_rows, float), jnp.asarray(weight_decay, float)
 
     def init(params: PyTree) -> IVONState:
+        for leaf in jax.tree.leaves(params):
+            if not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
+                raise ValueError(
+                    f"ivon has a normal law for real numbers, and params has an array of {jnp.result_type(leaf)}: put "
+                    "optax.masked or optax.multi_transform around it; of complex numbers train the two parts."
+                )
         wide = [jnp.asarray(leaf, _wide(leaf)) for leaf in jax.tree.leaves(params)]
         kept = tuple(
             w if w.dtype != jnp.result_type(leaf) else None for w, leaf in zip(wide, jax.tree.leaves(params), strict=True)
@@ -152,10 +161,12 @@ def check_settings(learning_rate: Any, h0: ArrayLike, clip: ArrayLike | None, **
         check_number(learning_rate, "learning_rate")
         check_positive(learning_rate, "learning_rate")
     check_positive(h0, "h0")
+    check_number(h0, "h0")
     for name, share in shares.items():
         check_within(share, name, "[0, 1)", "it is the share of the old mean")
     if clip is not None:
         check_positive(clip, "clip")
+        check_number(clip, "clip")
 
 
 def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:
@@ -224,10 +235,17 @@ def _cut(values: PyTree, state: PyTree) -> Any:
 
 
 def means_of(params: PyTree, state: IVONState) -> Any:
-    """The means, in the parameters' tree, as wide as they are kept."""
+    """The means, in the parameters' tree, as wide as they are kept; of parameters that others have moved since, those."""
     leaves, structure = jax.tree.flatten(_own(params, state, "params"))
-    wide = [jnp.asarray(leaf) if kept is None else kept for leaf, kept in zip(leaves, state.mean, strict=True)]
+    wide = [jnp.asarray(leaf) if kept is None else _kept(kept, leaf) for leaf, kept in zip(leaves, state.mean, strict=True)]
     return jax.tree.unflatten(structure, wide)
+
+
+def _kept(mean: jax.Array, leaf: ArrayLike) -> jax.Array:
+    """The mean where the parameter is its rounding; not by a cast there and back, which XLA may leave out."""
+    kind, wide = jnp.finfo(jnp.result_type(leaf)), jnp.asarray(leaf, mean.dtype)
+    half = 0.51 * float(kind.eps) * jnp.abs(wide) + float(kind.smallest_subnormal)
+    return jnp.where(jnp.abs(mean - wide) <= half, mean, wide)
 
 
 def _own(tree: PyTree, state: IVONState, name: str) -> Any:

@@ -105,6 +105,14 @@ def test_functions_of_other_arguments_are_refused_where_they_are_given(settings,
         bp.likelihoods.Custom(**(given | settings))
 
 
+def test_fractions_are_no_counts_whatever_the_support_depends_on() -> None:
+    """They would be cut off where the density is taken: 2.7 would count as 2."""
+    drawn_of = bp.likelihoods.Custom(lambda f: dist.Binomial(total_count=10 + jnp.round(f[..., 0]), logits=f[..., 0]))
+    drawn_of.check(np.array([2.0, 3.0]), (1,))
+    with pytest.raises(ValueError, match=r"whole numbers for a discrete Binomial\w*, got 2.7"):
+        drawn_of.check(np.array([3.0, 2.7]), (1,))
+
+
 @pytest.mark.parametrize(
     "fn", [dist.Poisson, lambda *args, **kwargs: dist.Poisson(*args), lambda f, scale=1.0: dist.Laplace(f, scale)]
 )

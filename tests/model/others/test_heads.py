@@ -181,6 +181,7 @@ def test_an_autoencoder_is_trained_and_predicts(rng_key) -> None:
 REFUSED = {
     "several to one": (Described, {}, TypeError, r"several outputs.*Categorical takes one.*output=.*Custom"),
     "no such index": (Described, {"output": 2}, ValueError, r"output=2 is no entry.*has \[0, 1\]"),
+    "no index": (Described, {"output": True}, ValueError, r"output=True is no entry.*has \[0, 1\]"),
     "no such name": (MeanAndScale, {"output": "sd"}, ValueError, r"output='sd'.*\['mean', 'log_scale', 'idle'\]"),
     "an entry of one": (lambda: linen.Dense(3), {"output": 0}, ValueError, "is one array"),
     "no array": (Described, {"output": lambda out: "logits"}, TypeError, "arrays of outputs"),

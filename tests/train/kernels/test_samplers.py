@@ -287,3 +287,11 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="num_steps of the kernel is not known"):
         kernel = bp.kernels.SGHMC(num_cycles=2)
         kernel.step(jax.random.key(0), GRADIENT, START, kernel.init(START))
+
+
+def test_arrays_in_the_place_of_numbers_are_refused() -> None:
+    """Each column of the weights would have a number of its own."""
+    for kernel, names in ((bp.kernels.SGLD, ["temperature"]), (bp.kernels.SGHMCSPL, ["temperature", "push", "rate", "decay"])):
+        for name in names:
+            with pytest.raises(TypeError, match=f"{name} must be one number"):
+                kernel(**{name: np.array([0.1, 0.2])})

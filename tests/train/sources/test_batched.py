@@ -98,9 +98,11 @@ def test_the_size_is_that_of_the_first_batch_where_none_is_asked_for() -> None:
 
 
 def test_what_ends_for_good_or_changes_is_refused() -> None:
-    once = iter(listed())
+    once, calls = iter(listed()), iter([iter(listed()), iter(listed()), iter([])])
+    with pytest.raises(ValueError, match=r"same iterator at every call, and its first batch was read"):
+        next(Batched.of(lambda: once, ROWS - 5, 5, plain).read(None, 0, 0, None, False))
     with pytest.raises(ValueError, match=r"no batches in epoch 2: it can be read only once"):
-        list(islice(Batched.of(lambda: once, ROWS - 5, 5, plain).read(None, 0, 0, None, False), 9))
+        list(islice(Batched.of(lambda: next(calls), ROWS, 5, plain).read(None, 0, 0, None, False), 9))
     with pytest.raises(ValueError, match="data gives no batches"):
         Batched.of(lambda: iter([]), ROWS, 5, plain)
     mixed = [(X[:5], Y[:5]), (X[:5, :1], Y[:5])]

@@ -28,6 +28,18 @@ def test_views_of_a_mapped_file_are_known_and_copies_are_not(file) -> None:
     assert [shared_mapping(array) is not None for array in found + others] == [True] * 4 + [False] * 6
 
 
+def test_fewer_rows_than_were_asked_for_are_refused() -> None:
+    """One row would be broadcast to the whole minibatch."""
+
+    class Filtered(Pairs):
+        def __getitems__(self, rows: list[int]):
+            return [self[row] for row in rows if row != 3]
+
+    assert Examples(Filtered()).rows(np.array([1, 2]))[1].tolist() == [1, 2]
+    with pytest.raises(ValueError, match="gave 1 rows where 2 were asked of __getitems__"):
+        Examples(Filtered()).rows(np.array([3, 2]))
+
+
 class Pairs:
     """Single rows, as a PyTorch dataset has them."""
 

@@ -63,6 +63,13 @@ def test_rows_in_another_order_are_refused() -> None:
         data.x[0:4]
 
 
+def test_targets_that_are_missing_are_the_same_when_they_are_read_again() -> None:
+    y = np.where(Y == 2, np.nan, Y).astype(np.float32)
+    data = by_batch(lambda: iter([(X, y)]), check)
+    np.testing.assert_array_equal(data.x[0:4], X[:4])
+    np.testing.assert_array_equal(by_number(Mapped(X, y), check).x[1:5], X[1:5])
+
+
 def test_fewer_rows_are_refused() -> None:
     counts = [11, 11, 6]
     data = by_batch(lambda: iter([(X[: (n := counts.pop(0))], Y[:n])]), check)

@@ -9,7 +9,7 @@ from bayesprune.core.checks import check_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.model.inputs import Inputs
 
-# The keyword that says to a net that it trains, whatever the net calls it.
+# The keywords that say to a net that it trains, whatever the net calls them; some have one for dropout and one for norms.
 TRAINING = ("train", "training", "is_training", "enable_dropout")
 PREDICTING = ("deterministic", "use_running_average", "inference")
 SUPPLIED = ("key", "rngs", "state")  # by the adapters, where a net asks for them
@@ -17,7 +17,7 @@ SUPPLIED = ("key", "rngs", "state")  # by the adapters, where a net asks for the
 
 @dataclass(frozen=True)
 class Call:
-    """The keywords of a net's call: one that says whether it trains, and those that the user has fixed."""
+    """The keywords of a net's call: those that say whether it trains, and those that the user has fixed."""
 
     signature: inspect.Signature
     fixed: dict[str, Any]
@@ -38,8 +38,8 @@ class Call:
     def keywords(self, train: bool) -> dict[str, Any]:
         """What the net is called with beside its rows, its key and its state."""
         flags = {name: train for name in TRAINING} | {name: not train for name in PREDICTING}
-        mode = next(({name: value} for name, value in flags.items() if name in self.names), {})
-        return {name: value for name, value in mode.items() if name not in self.fixed} | self.fixed
+        mode = {name: value for name, value in flags.items() if name in self.names}
+        return ({} if next(iter(mode), None) in self.fixed else mode) | self.fixed  # a first one that is fixed stands for all
 
 
 def arguments(x: ArrayTree) -> tuple[Any, ...]:

@@ -89,6 +89,11 @@ class Custom:
                 f"data.y holds {np.max(y):,.0f} for a discrete {type(zeros).__name__}, beyond {limits.dtype}: count in larger "
                 "units, or set jax.config.update('jax_enable_x64', True) before anything else."
             )
+        if zeros.support.is_discrete and (fractions := np.asarray(y)[np.asarray(y) != np.round(y)]).size:
+            raise ValueError(
+                f"data.y must hold whole numbers for a discrete {type(zeros).__name__}, got {fractions.flat[0]}: for others "
+                "take a distribution of real numbers."
+            )
         # What a distribution allows may depend on the outputs; then nobody knows it before the network does.
         if zeros.support == ones.support:
             inside = np.asarray(zeros.support(jnp.asarray(y).reshape((-1, *shape))))

@@ -55,7 +55,7 @@ class SGHMCSPL(Paced):
 
     Raises:
         ValueError: a number out of its range; ``num_rows`` is not known yet.
-        TypeError: a momentum or a step size that is no number.
+        TypeError: an argument that is not one number.
 
     Example:
         >>> SGHMCSPL(step_size=0.1, num_cycles=6).momentum
@@ -84,6 +84,9 @@ class SGHMCSPL(Paced):
         check_positive(self.push, "push")
         check_not_negative(self.rate, "rate")
         check_not_negative(self.decay, "decay")
+        for name in ("temperature", "push", "rate", "decay"):  # of arrays each column of the weights would have its own
+            if (value := getattr(self, name)) is not None:
+                check_number(value, name)
         check_integer(self.num_rows, "num_rows", minimum=0)
 
     def init(self, params: Params) -> SPLState:

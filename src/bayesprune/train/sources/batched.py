@@ -27,7 +27,7 @@ class Batched:
 
     Of several processes each has its own share of the rows, and of every minibatch; ``processes``: how many there are.
     ``largest``: rows of the largest batch that an epoch may leave out at its end; ``tells``: whether iterators say where they
-    are, and can be put there.
+    are, and can be put there. ``gone``: the iterator that was looked at, if it is of a kind that cannot begin anew.
     """
 
     again: Callable[[], Iterator[Any]]
@@ -38,6 +38,7 @@ class Batched:
     largest: int
     tells: bool
     processes: int = 1
+    gone: Any = None
 
     @classmethod
     def of(
@@ -51,9 +52,9 @@ class Batched:
         found = check(*as_pair(item))
         size = min(len(found.y), num_rows) if batch_size is None else batch_size
         first, _ = next(rebatched([Incoming(found, 0, 0)] * -(-size // len(found.y)), size))  # rows enough, perhaps some twice
-        return cls(
-            again, size, check, first, example_of(first, num_rows), max(size, len(found.y)), _has_state(iterator), processes
-        )
+        largest, tells = max(size, len(found.y)), _has_state(iterator)
+        gone = iterator if type(iterator).__module__ in ("builtins", "itertools") else None  # generators are of builtins
+        return cls(again, size, check, first, example_of(first, num_rows), largest, tells, processes, gone)
 
     def read(
         self, rng_key: jax.Array | None, number: int, begun: int, state: Mapping[str, Any] | None, keep: bool
@@ -91,6 +92,11 @@ class Batched:
         """Batches of epoch ``epoch`` and all that follow it; ``inner``: where its iterator is, None at its beginning."""
         while True:
             iterator, rows = self.again(), 0
+            if self.gone is not None and iterator is self.gone:
+                raise ValueError(
+                    "data gives the same iterator at every call, and its first batch was read to see what it holds: it can be "
+                    "read only once. Give a list, or a function that makes a new iterator at every call."
+                )
             whole = inner is None
             if not whole:
                 iterator.set_state(_decoded(inner))  # type: ignore[attr-defined]

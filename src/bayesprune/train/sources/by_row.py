@@ -59,7 +59,12 @@ class Examples:
     def rows(self, numbers: np.ndarray) -> tuple[Any, Any]:
         wanted = [int(number) for number in numbers]
         together = getattr(self._entries, "__getitems__", None)
-        items = together(wanted) if together is not None else [self._entries[number] for number in wanted]
+        items = list(together(wanted)) if together is not None else [self._entries[number] for number in wanted]
+        if len(items) != len(wanted):
+            raise ValueError(
+                f"data gave {len(items)} rows where {len(wanted)} were asked of __getitems__: give one for each number, and "
+                "leave out beforehand what is not to be trained on."
+            )
         pairs = [as_pair(item, self._names) for item in items]
         x, y = (
             jax.tree.map(lambda *leaves: _stacked(leaves), *side, is_leaf=_written_out) for side in zip(*pairs, strict=True)

@@ -36,7 +36,7 @@ class InOrder:
     def __getitem__(self, part: slice) -> Any:
         first, last, _ = part.indices(len(self))
         found = self.read(first, last)
-        if not np.array_equal(found.y, self.y[first:last]):
+        if not np.array_equal(found.y, self.y[first:last], equal_nan=True):  # NaN: a target that is missing
             raise ValueError(
                 "eval_data gave other rows, or in another order, than when the fit began, and figures of several evaluations "
                 "would not compare: do not shuffle what a fit is evaluated on."
