@@ -22,10 +22,8 @@ from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Recipe
 
 _MASKED = "Use storage='masked'."
-_SIZES, _LONGEST = (
-    (1e-3, 1.0, 1e3),
-    64,
-)  # of a trial's gradients, and its steps where an optimiser waits, as those that gather do
+_SIZES = (1e-3, 1.0, 1e3)  # of a trial's gradients
+_LONGEST = 64  # its steps where an optimiser waits, as those that gather do
 
 
 def why_not(recipe: Recipe, example: Example) -> str:
