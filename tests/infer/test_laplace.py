@@ -290,6 +290,15 @@ def test_yesterdays_posterior_is_no_prior_of_a_laplace_approximation(rng_key) ->
         bp.laplace(rng_key, today, fit.net_params(bnn), data)
 
 
+def test_a_fit_of_another_prior_is_refused(rng_key) -> None:
+    data, theirs = correlated_rows(), linear(prior=bp.priors.Gaussian(0.5))
+    params = bp.from_trained(theirs, {"params": {"kernel": np.ones((4, 1), np.float32)}})
+    with pytest.raises(ValueError, match=r"in units of 0\.5, and this network in units of 2: they are of another prior"):
+        bp.laplace(rng_key, linear(), params, data)  # as its weights were four times as large
+    carried = bp.laplace(rng_key, linear(), theirs.net_params(params), data)
+    np.testing.assert_allclose(linear().net_params(carried.params)["params"]["kernel"], 1.0, rtol=1e-6)
+
+
 def test_a_word_that_belongs_elsewhere_is_told_so(rng_key) -> None:
     with pytest.raises(ValueError, match=r"unknown structure 'kron'.*It is a curvature="):
         around_exact(rng_key, "diag", structure="kron")

@@ -21,6 +21,7 @@ from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MeanFieldFamily, found_family
 from bayesprune.model.likelihoods.alone import latent_sites
 from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.model.prior import check_fixed_units
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named
 from bayesprune.posteriors.samples import draws_of
@@ -54,6 +55,7 @@ def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str 
         check_one_network(given)
         check_finite(given)
         nodes = _read(bnn, given, sites)
+        check_fixed_units(bnn.prior, bnn.layout, nodes, given)
         weights = {site: send(nodes[site].loc) * send(nodes[site].unit, jnp.result_type(float)) for site in sites}
         mask = mask or _without_spread(nodes)
         others = {name: v for name, v in given.items() if not _is_weight(name, sites) and not is_meaning(name)}
