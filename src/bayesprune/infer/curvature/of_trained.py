@@ -69,7 +69,7 @@ def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str 
     params |= {str(s.path): others[str(s.path)] for s in bnn.layout if not s.bayesian}
     params |= {STATE: others[STATE]} if STATE in others else {}
     spreads = [f"{name}_log_scale" for name in latents]
-    settled = [name for name in params if name.endswith("_log_scale") and name not in spreads]
+    settled = [name for name in spreads_in(bnn, params) if name not in spreads]
     params |= {name: send(np.full_like(params[name], SETTLED)) for name in settled}
     points = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     alive = {site: np.broadcast_to(a, shapes[site]) for site, a in check_mask(mask, shapes).items()}
@@ -87,6 +87,12 @@ def _without_spread(nodes: Mapping[str, Node]) -> dict[str, np.ndarray]:
     scales = {site: np.asarray(node.scale) for site, node in nodes.items()}
     dead = {site: (scale == 0) & (np.asarray(nodes[site].loc) == 0) for site, scale in scales.items()}
     return {s: ~d for s, d in dead.items() if d.any()} if any(scale.any() for scale in scales.values()) else {}
+
+
+def spreads_in(bnn: BNN, params: Mapping[str, Any]) -> list[str]:
+    """The deviations of positive numbers' logarithms; a parameter of the network may have such a name, and is none."""
+    own = {str(spec.path) for spec in bnn.layout}
+    return [name for name in params if name.endswith("_log_scale") and name not in own]
 
 
 def latents_of(bnn: BNN, params: Mapping[str, Any]) -> dict[str, Any]:
