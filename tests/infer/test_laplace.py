@@ -290,6 +290,22 @@ def test_yesterdays_posterior_is_no_prior_of_a_laplace_approximation(rng_key) ->
         bp.laplace(rng_key, today, fit.net_params(bnn), data)
 
 
+class _OneSlope(nn.Module):
+    @nn.compact
+    def __call__(self, x, train=False):
+        return x @ jnp.ones((4, 1)) * self.param("slope", nn.initializers.ones, ())
+
+
+@pytest.mark.parametrize("curvature", ["diag", "kron", "full"])
+def test_a_weight_that_is_one_number_has_its_variance(curvature, rng_key) -> None:
+    data = correlated_rows()
+    bnn = bp.BNN(_OneSlope(), prior=bp.priors.Gaussian(2.0), likelihood=bp.likelihoods.Normal(1.0), input_shape=(4,))
+    fit = bp.laplace(rng_key, bnn, {"params": {"slope": np.float32(0.3)}}, data, curvature=curvature, prior_precision=0.7)
+    node = bnn.posterior(fit.params)["slope"]
+    precision = np.square(data.x.sum(1, dtype=np.float64)).sum() + 0.7
+    np.testing.assert_allclose([node.loc * node.unit, node.scale * node.unit], [0.3, precision**-0.5], rtol=1e-5)
+
+
 def test_a_fit_of_another_prior_is_refused(rng_key) -> None:
     data, theirs = correlated_rows(), linear(prior=bp.priors.Gaussian(0.5))
     params = bp.from_trained(theirs, {"params": {"kernel": np.ones((4, 1), np.float32)}})
