@@ -306,6 +306,15 @@ def test_a_weight_that_is_one_number_has_its_variance(curvature, rng_key) -> Non
     np.testing.assert_allclose([node.loc * node.unit, node.scale * node.unit], [0.3, precision**-0.5], rtol=1e-5)
 
 
+def test_a_point_at_zero_is_no_dead_weight(rng_key) -> None:
+    """Biases that start at 0, around which the last layer's approximation leaves no spread."""
+    data, bnn = programs.classes(), programs.small_bnn(prior=bp.priors.Gaussian())
+    trained = bp.nets.MLP((8, 6), 3).init(rng_key, jnp.ones((1, 4)))
+    around = bp.laplace(rng_key, bnn, trained, data, curvature="last_layer")
+    first, again = (bp.laplace(rng_key, bnn, of, data, prior_precision=1.0).params for of in (trained, around))
+    np.testing.assert_allclose(again["Dense_0.bias_auto_scale"], first["Dense_0.bias_auto_scale"], rtol=1e-4)  # as it was 0
+
+
 def test_a_fit_of_another_prior_is_refused(rng_key) -> None:
     data, theirs = correlated_rows(), linear(prior=bp.priors.Gaussian(0.5))
     params = bp.from_trained(theirs, {"params": {"kernel": np.ones((4, 1), np.float32)}})

@@ -83,10 +83,12 @@ def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str 
 
 
 def _without_spread(nodes: Mapping[str, Node]) -> dict[str, np.ndarray]:
-    """A mask of the weights at loc = scale = 0, which were pruned; none of points, which have no spread anywhere."""
-    scales = {site: np.asarray(node.scale) for site, node in nodes.items()}
-    dead = {site: (scale == 0) & (np.asarray(nodes[site].loc) == 0) for site, scale in scales.items()}
-    return {s: ~d for s, d in dead.items() if d.any()} if any(scale.any() for scale in scales.values()) else {}
+    """A mask of the weights at loc = scale = 0, which were pruned; none of points: arrays without spread, where one of such is
+    not 0, or nothing has any."""
+    parts = {site: (np.asarray(node.scale) != 0, np.asarray(node.loc) != 0) for site, node in nodes.items()}
+    points = any((loc & ~scale).any() for scale, loc in parts.values()) or not any(scale.any() for scale, _ in parts.values())
+    masks = {site: scale | loc for site, (scale, loc) in parts.items() if scale.any() or not points}
+    return {site: alive for site, alive in masks.items() if not alive.all()}
 
 
 def spreads_in(bnn: BNN, params: Mapping[str, Any]) -> list[str]:
