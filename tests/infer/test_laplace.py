@@ -315,6 +315,13 @@ def test_a_point_at_zero_is_no_dead_weight(rng_key) -> None:
     np.testing.assert_allclose(again["Dense_0.bias_auto_scale"], first["Dense_0.bias_auto_scale"], rtol=1e-4)  # as it was 0
 
 
+@pytest.mark.parametrize("call", [bp.predict, bp.predict_draws])
+def test_a_word_does_not_linearise(call, rng_key) -> None:
+    bnn, data, fit = around_exact(rng_key, "diag")
+    with pytest.raises(TypeError, match="linearised must be True or False, got 'no'"):
+        call(rng_key, bnn, fit.params, data.x, num_samples=2, linearised="no")
+
+
 def test_a_fit_of_another_prior_is_refused(rng_key) -> None:
     data, theirs = correlated_rows(), linear(prior=bp.priors.Gaussian(0.5))
     params = bp.from_trained(theirs, {"params": {"kernel": np.ones((4, 1), np.float32)}})
