@@ -13,7 +13,6 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.model.handlers import masked
-from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.correlated import CorrelatedFamily, CorrelatedNormal
 from bayesprune.posteriors.divergence import divergence, read_elementwise
 from bayesprune.report.bits import bits_per_weight
@@ -301,9 +300,3 @@ def test_the_density_of_a_draw_is_exact_where_the_factor_cannot_be_solved_for(sh
     with np.errstate(all="ignore"):
         solved = float(law.log_prob(draw).sum())
     assert shape == (8, 6) or abs(solved - expected) > 10  # the way back is what is lost
-
-
-def test_a_dead_weight_that_is_one_number_has_no_spread_left() -> None:
-    params = {"slope_auto_loc": jnp.asarray(0.5), "slope_auto_factor": jnp.full((1, 1), 0.3)}
-    cut = posterior_params.cut(params, {"slope": jnp.asarray(False)})
-    assert float(cut["slope_auto_loc"]) == float(cut["slope_auto_factor"][0, 0]) == 0.0  # as the factor stayed at 0.3
