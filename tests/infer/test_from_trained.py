@@ -131,3 +131,20 @@ def test_a_module_of_equinox_comes_back_with_its_state(rng_key) -> None:
     np.testing.assert_allclose(bp.predict(rng_key, bnn, back, x), bp.predict(rng_key, bnn, fit.params, x), rtol=1e-5)
     around = bp.laplace(rng_key, bnn, bnn.net_params(fit.params), data)
     assert np.isfinite(around.losses).all()
+
+
+class _Skipping(linen.Module):
+    @linen.compact
+    def __call__(self, x, train=False):
+        return linen.Dense(1)(x) + (x * self.param("skip_scale", linen.initializers.ones, (3,))).sum(-1, keepdims=True)
+
+
+def test_a_networks_own_scale_may_start_at_zero(rng_key) -> None:
+    bnn = bp.BNN(
+        _Skipping(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Normal(1.0), input_shape=(3,),
+        bayesian=bp.select.kernels, posterior="map",
+    )  # fmt: skip
+    params = bp.from_trained(bnn, _Skipping().init(rng_key, jnp.ones((1, 3)))) | {"skip_scale": jnp.zeros(3)}
+    data = bp.Dataset(np.eye(3, dtype=np.float32), np.ones(3, np.float32))
+    fit = bp.fit_svi(rng_key, bnn, data, num_steps=1, optimizer=optax.sgd(1e-6), init_params=params, progress=False)
+    np.testing.assert_allclose(fit.params["skip_scale"], 0.0, atol=1e-3)  # as it began at 1

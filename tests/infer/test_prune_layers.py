@@ -146,3 +146,11 @@ def test_nothing_is_said_where_every_prunable_kernel_is_cut(trained, recwarn) ->
     data, bnn, fit = trained
     bp.prune_layers(bnn, fit, data.x, density=0.5, rule="wanda")
     assert not [one for one in recwarn if "whole" in str(one.message)]
+
+
+def test_weights_with_gates_are_refused(rng_key) -> None:
+    """Their means were taken times the gates' probabilities twice."""
+    bnn = programs.small_bnn(prior=bp.priors.DiracSlab(log_inclusion=-1.0))
+    fit = bp.fit_svi(rng_key, bnn, programs.classes(), num_steps=1, batch_size=20, progress=False)
+    with pytest.raises(ValueError, match=r"'Dense_0\.\w+' have gates"):
+        bp.prune_layers(bnn, fit, programs.classes().x)

@@ -125,6 +125,19 @@ def test_one_compilation_serves_all_minibatches_and_masks(rng_key, caplog) -> No
     assert len(compiled) == 1
 
 
+class Spectral(linen.Module):
+    @linen.compact
+    def __call__(self, x, train=False):
+        return linen.SpectralNorm(linen.Dense(2))(x, update_stats=train)
+
+
+def test_a_state_that_is_no_average_is_refused(rng_key) -> None:
+    bnn = bp.BNN(Spectral(), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(3,))
+    params = bp.from_trained(bnn, Spectral().init(rng_key, DATA.x))
+    with pytest.raises(ValueError, match="more than running averages of batches"):
+        bp.recalibrate(rng_key, bnn, params, DATA, batch_size=8)  # as the kernel's norm became 0
+
+
 @pytest.mark.slow
 def test_what_cannot_be_recalibrated_is_refused(rng_key) -> None:
     bnn, fit, _ = fitted("linen")

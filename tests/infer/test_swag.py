@@ -260,6 +260,25 @@ def test_weights_without_a_posterior_do_not_move(rng_key) -> None:
         np.testing.assert_array_equal(around.params[name], fit.params[name])
 
 
+class _Sized(nn.Module):
+    @nn.compact
+    def __call__(self, x, train=False):
+        return nn.Dense(3)(x) * jnp.exp(self.param("out_log_scale", nn.initializers.constant(0.7), (1,)))
+
+
+def test_a_parameter_by_the_name_of_a_spread_is_one_of_the_network(rng_key) -> None:
+    bnn = bp.BNN(
+        _Sized(), prior=bp.priors.Gaussian(0.7), likelihood=bp.likelihoods.Categorical(), input_shape=DATA.x.shape[1:],
+        bayesian=bp.select.kernels,
+    )  # fmt: skip
+    trained = _Sized().init(rng_key, DATA.x[:1])
+    for covariance in ("diag", "low_rank"):
+        found = bp.swag(rng_key, bnn, trained, DATA, covariance=covariance, **STEPS).params
+        name = "out_log_scale" + ("$draws" if covariance == "low_rank" else "")
+        np.testing.assert_array_equal(np.unique(found[name]), np.float32(0.7))  # as it was 0.001
+    assert float(bp.laplace(rng_key, bnn, trained, DATA).params["out_log_scale"][0]) == np.float32(0.7)
+
+
 @pytest.mark.parametrize("taken", [10, 30])
 def test_a_path_that_is_interrupted_has_two_points_or_none(taken, trained, rng_key, monkeypatch) -> None:
     """Ctrl-C at a prompt, which ends the path after so many steps: one point is no spread, three are a result that says so."""

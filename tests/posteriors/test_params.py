@@ -43,3 +43,9 @@ def test_a_dead_nan_is_gone() -> None:
     params = {"a_auto_loc": jnp.array([jnp.nan, 1.0]), "a_auto_scale": jnp.array([jnp.nan, 1.0])}
     after = cut(params, {"a": jnp.array([False, True])})
     np.testing.assert_array_equal(after["a_auto_loc"], [0.0, 1.0])
+
+
+def test_a_dead_weight_that_is_one_number_has_no_spread_left() -> None:
+    params = {"slope_auto_loc": jnp.asarray(0.5), "slope_auto_factor": jnp.full((1, 1), 0.3)}
+    found = cut(params, {"slope": jnp.asarray(False)})
+    assert float(found["slope_auto_loc"]) == float(found["slope_auto_factor"][0, 0]) == 0.0  # as the factor stayed at 0.3

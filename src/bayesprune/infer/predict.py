@@ -78,7 +78,7 @@ def predict(
         return standalone(bnn, params, mask).predict(x, rng_key=check_key(rng_key), num_samples=num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     if linearised:
-        check_linearised(bnn, params)
+        check_linearised(bnn, params, linearised)
     params, num_samples = networks(params, num_samples)
     blocks = [np.asarray(mean_over(bnn, linearised)(rng_key, params, mask, block, send(num_samples))) for block in blocks_of(x)]
     return rows_of(blocks, rows_in(x))
@@ -111,7 +111,7 @@ def draws_by_block(
     """`predict_draws` of some rows after the others, (num_samples, some, ...): one block at a time is in memory."""
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     if linearised:
-        check_linearised(bnn, params)
+        check_linearised(bnn, params, linearised)
     params, num_samples = networks(params, num_samples)
     left = rows_in(x)
     for block in blocks_of(x):

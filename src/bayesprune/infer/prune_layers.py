@@ -66,7 +66,8 @@ def prune_layers(
         anew before it multiplies (weight normalisation).
 
     Raises:
-        ValueError: an unknown name, a density outside (0, 1]; all prunable kernels would stay whole; samples.
+        ValueError: an unknown name, a density outside (0, 1]; all prunable kernels would stay whole; samples; weights with
+            gates, as under `priors.DiracSlab`.
         TypeError: ``bnn`` is no `BNN`.
 
     Example:
@@ -93,6 +94,11 @@ def prune_layers(
     check_one_network(given)
     params = dict(given)
     mask = check_sites(bnn, params, mask)
+    if gated := [site for site, node in bnn.posterior(params).items() if node.gated and getattr(node, "at_zero", True)]:
+        raise ValueError(
+            f"the weights of {gated[0]!r} have gates, and prune_layers moves means, which are those of open gates times their "
+            "probability: cut by methods.SVBNN, or give fit.net_params(bnn) to the same net under priors.Gaussian."
+        )
     x = bnn.inputs.numbers(x, "x")
     weights = mean_weights(bnn, params, mask)
     met = input_moments(bnn, weights, params.get(STATE, {}), x)

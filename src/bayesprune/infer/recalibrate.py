@@ -48,7 +48,7 @@ def recalibrate(
         ``params`` with a new entry "net$state"; all else is shared. Variances are means of the variances within minibatches.
 
     Raises:
-        ValueError: the network keeps no running statistics; data, mask or params are not this network's.
+        ValueError: the network keeps no running statistics, or more than those; data, mask or params are not this network's.
         TypeError: ``bnn`` is no `BNN`.
 
     Example:
@@ -82,9 +82,11 @@ def recalibrate(
     check_integer(num_batches, "num_batches")
     old, updates = params[STATE], _updates(bnn, rng_key, params, mask, data.x, batch_size, num_batches)
     first = next(updates)
-    start = jax.tree.map(_start, old, first(old))
+    moved = first(old)
+    start = jax.tree.map(_start, old, moved)
     total = first(start)
     inertia = jax.tree.map(_inertia, start, total, first(total))
+    jax.tree.map(_check_average, old, moved, start, total)
     for update in updates:
         total = jax.tree.map(jnp.add, total, update(start))
     return params | {STATE: jax.tree.map(lambda s, t, m: _mean(s, t / num_batches, m), start, total, inertia)}
@@ -137,6 +139,21 @@ def _inertia(start: PyTree, first: PyTree, second: PyTree) -> float:
     zero, one, two = (np.asarray(value, np.float64).ravel() for value in (start, first, second))
     moved = one - zero
     return float(moved @ (two - one) / (moved @ moved)) if moved.any() else 1.0
+
+
+def _check_average(old: PyTree, moved: PyTree, start: jax.Array, total: jax.Array) -> None:
+    """Refuse what moves and is no running average: updates of two states differ by a part m < 1 of the states' difference."""
+    states = [np.asarray(one, np.float64).ravel() for one in (old, moved, start, total)]
+    was, change = states[0] - states[2], states[1] - states[3]
+    if not was.any():
+        return
+    share = float(was @ change / (was @ was))
+    near = 16 * float(jnp.finfo(start.dtype).eps) * sum(float(np.abs(one).max()) for one in states)
+    if not (share < 1.0 - 1e-5 and np.allclose(change, share * was, rtol=0.0, atol=near)):
+        raise ValueError(
+            "the network's state holds more than running averages of batches, as nn.SpectralNorm's does, and a mean over "
+            "minibatches is none of that: predict with these params as they are."
+        )
 
 
 def _mean(start: jax.Array, mean_update: jax.Array, inertia: float) -> jax.Array:

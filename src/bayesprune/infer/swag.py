@@ -20,7 +20,7 @@ from bayesprune.core.types import Dataset, Pruned
 from bayesprune.courses import Plain
 from bayesprune.formulas import swag as formula
 from bayesprune.formulas.swag import PathMoments
-from bayesprune.infer.curvature.of_trained import SETTLED, KnownWeights, known
+from bayesprune.infer.curvature.of_trained import SETTLED, KnownWeights, known, spreads_in
 from bayesprune.infer.data import check_batch, check_program_data
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import check_bnn
@@ -149,7 +149,7 @@ def swag(
         params = _mean_field(bnn, whole, moments, count)
     else:
         drawn = {names[site]: w for site, w in _drawn(draws_key, send_all(moments), count, num_draws).items()}
-        others = _others_drawn(others_key, whole.params, num_draws)
+        others = _others_drawn(others_key, whole.params, spreads_in(bnn, whole.params), num_draws)
         params = stored_samples(bnn, _networks(moving, path.params, drawn | others))
     _warn_of_leaving(judging_key, data, (moving, start), (bnn.of(params), params), whole.alive)
     history = {"swag/points": np.asarray([count])}
@@ -197,7 +197,8 @@ def _start(moving: BNN, whole: KnownWeights) -> dict[str, Any]:
     family, specs = moving.family, {str(s.path): s for s in moving.layout}
     weights = {site: send(np.asarray(w) / np.asarray(whole.nodes[site].unit)) for site, w in whole.trained.weights.items()}
     at = {name: w for site, loc in weights.items() for name, w in family.around(loc, None, specs[site]).items()}
-    params = {name: value for name, value in whole.params.items() if not name.endswith("_log_scale")} | at
+    spreads = spreads_in(moving, whole.params)
+    params = {name: value for name, value in whole.params.items() if name not in spreads} | at
     return params | moving.describe(params)
 
 
@@ -263,10 +264,10 @@ def _normal(rng_key: Key, number: jax.Array, shape: tuple[int, ...]) -> jax.Arra
     return jax.random.normal(jax.random.fold_in(rng_key, number), shape)
 
 
-def _others_drawn(rng_key: Key, params: dict[str, Any], num_draws: int) -> dict[str, jax.Array]:
+def _others_drawn(rng_key: Key, params: dict[str, Any], spreads: list[str], num_draws: int) -> dict[str, jax.Array]:
     """Draws of what is no weight and has a posterior: of positive numbers the logarithms, log c ~ N(loc, scale²)."""
     drawn = {}
-    for number, name in enumerate(name.removesuffix("_log_scale") for name in params if name.endswith("_log_scale")):
+    for number, name in enumerate(name.removesuffix("_log_scale") for name in spreads):
         loc, scale = (np.asarray(params[f"{name}_log_{part}"]) for part in ("loc", "scale"))
         if (scale != SETTLED).any():  # of a prior, whose scales stay
             z = _normal(rng_key, send(number, np.uint32), (num_draws, *loc.shape))

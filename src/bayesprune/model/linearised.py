@@ -5,14 +5,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from bayesprune.core.checks import got
 from bayesprune.core.types import ArrayTree
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.posteriors.samples import draws_of
 
 
-def check_linearised(bnn: BNN, params: Mapping[str, Any]) -> None:
-    """Refuse parameters without a mean to linearise about, and gates that are no weights."""
+def check_linearised(bnn: BNN, params: Mapping[str, Any], linearised: object) -> None:
+    """Refuse parameters without a mean to linearise about, gates that are no weights, and words: "no" would be a yes."""
+    if not isinstance(linearised, bool | int | np.bool_):
+        raise TypeError(f"linearised must be True or False, got {got(linearised)}.")
     if bnn.drops:
         raise ValueError("linearised=True is of the weights alone, and mc_dropout's gates would be left out: leave it out.")
     if draws_of(params):

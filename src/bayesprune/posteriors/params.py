@@ -251,9 +251,10 @@ def cut(params: Mapping[str, Any], mask: Mapping[str, Any]) -> dict[str, Any]:
     return write(dict(params) | zeroed, nodes) if nodes else dict(params) | zeroed
 
 
-def _joint(params: Mapping[str, Any], sites: Container[str]) -> dict[str, Any]:
-    """Site -> family, for those of ``sites`` whose weights have parameters together."""
-    return {site: family for family in families() if family.joint for site in family.sites(params) if site in sites}
+def _joint(params: Mapping[str, Any], sites: Iterable[str]) -> dict[str, Any]:
+    """Site -> family, for those of ``sites`` whose weights have parameters together, be it one number."""
+    joint = [family for family in families() if family.joint]
+    return {s: family for family in joint for s in sites if all(family.name(s, field) in params for field in family.fields)}
 
 
 # In one program: each shape would be compiled for by itself.

@@ -17,10 +17,10 @@ from bayesprune.formulas.removal import given_zero, row_given_zero, row_removal_
 def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of an array for the matrix normal: the last axis, a unit's weights in a column, is the columns.
 
-    >>> as_matrix((5, 5, 3, 8)), as_matrix((8,))
-    ((75, 8), (1, 8))
+    >>> as_matrix((5, 5, 3, 8)), as_matrix((8,)), as_matrix(())
+    ((75, 8), (1, 8), (1, 1))
     """
-    return math.prod(shape[:-1]), shape[-1]
+    return math.prod(shape[:-1]), math.prod(shape[-1:])
 
 
 def marginal(rows: ArrayLike, columns: ArrayLike, shape: tuple[int, ...]) -> jax.Array:

@@ -133,7 +133,9 @@ def start_params(
             )
         else:
             new = send(value, params[name].dtype)
-            params[name] = _living_scale(new, params[name]) if name.endswith("_scale") else new
+            # Beside its loc: a network's own parameter may have such a name, and be 0.
+            spread = name.endswith("_scale") and f"{name.removesuffix('scale')}loc" in params
+            params[name] = _living_scale(new, params[name]) if spread else new
     # Copies: the loop takes its first state's memory over, and the given arrays belong to the caller.
     return carry._replace(params=jax.tree.map(jnp.copy, loop.unconstrain(params)), mutable=jax.tree.map(jnp.copy, mutable))
 

@@ -21,6 +21,7 @@ from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MeanFieldFamily, found_family
 from bayesprune.model.likelihoods.alone import latent_sites
 from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.model.prior import check_fixed_units
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named
 from bayesprune.posteriors.samples import draws_of
@@ -54,6 +55,7 @@ def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str 
         check_one_network(given)
         check_finite(given)
         nodes = _read(bnn, given, sites)
+        check_fixed_units(bnn.prior, bnn.layout, nodes, given)
         weights = {site: send(nodes[site].loc) * send(nodes[site].unit, jnp.result_type(float)) for site in sites}
         mask = mask or _without_spread(nodes)
         others = {name: v for name, v in given.items() if not _is_weight(name, sites) and not is_meaning(name)}
@@ -67,7 +69,7 @@ def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str 
     params |= {str(s.path): others[str(s.path)] for s in bnn.layout if not s.bayesian}
     params |= {STATE: others[STATE]} if STATE in others else {}
     spreads = [f"{name}_log_scale" for name in latents]
-    settled = [name for name in params if name.endswith("_log_scale") and name not in spreads]
+    settled = [name for name in spreads_in(bnn, params) if name not in spreads]
     params |= {name: send(np.full_like(params[name], SETTLED)) for name in settled}
     points = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     alive = {site: np.broadcast_to(a, shapes[site]) for site, a in check_mask(mask, shapes).items()}
@@ -81,10 +83,18 @@ def known(bnn: BNN, given: FitResult | Pruned | PyTree, data: Dataset, who: str 
 
 
 def _without_spread(nodes: Mapping[str, Node]) -> dict[str, np.ndarray]:
-    """A mask of the weights at loc = scale = 0, which were pruned; none of points, which have no spread anywhere."""
-    scales = {site: np.asarray(node.scale) for site, node in nodes.items()}
-    dead = {site: (scale == 0) & (np.asarray(nodes[site].loc) == 0) for site, scale in scales.items()}
-    return {s: ~d for s, d in dead.items() if d.any()} if any(scale.any() for scale in scales.values()) else {}
+    """A mask of the weights at loc = scale = 0, which were pruned; none of points: arrays without spread, where one of such is
+    not 0, or nothing has any."""
+    parts = {site: (np.asarray(node.scale) != 0, np.asarray(node.loc) != 0) for site, node in nodes.items()}
+    points = any((loc & ~scale).any() for scale, loc in parts.values()) or not any(scale.any() for scale, _ in parts.values())
+    masks = {site: scale | loc for site, (scale, loc) in parts.items() if scale.any() or not points}
+    return {site: alive for site, alive in masks.items() if not alive.all()}
+
+
+def spreads_in(bnn: BNN, params: Mapping[str, Any]) -> list[str]:
+    """The deviations of positive numbers' logarithms; a parameter of the network may have such a name, and is none."""
+    own = {str(spec.path) for spec in bnn.layout}
+    return [name for name in params if name.endswith("_log_scale") and name not in own]
 
 
 def latents_of(bnn: BNN, params: Mapping[str, Any]) -> dict[str, Any]:
