@@ -45,7 +45,8 @@ def _bounded(holds: Callable[[float], bool]) -> Callable[[Params, Numbers], Prod
 
     def terms(params: Params, numbers: Numbers) -> Products:
         kept: Products = [(i,) for i, number in enumerate(numbers) if number is None]
-        return kept + [() for number in numbers if number is not None and not holds(number)]
+        kept += [() for number in numbers if number is not None and not holds(number)]
+        return kept or [()] * all(numbers)  # of written numbers alone: zero where one of them is
 
     return terms
 
