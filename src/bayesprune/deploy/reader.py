@@ -30,7 +30,7 @@ BINARY: dict = {
     "le": np.less_equal, "lt": np.less, "max": np.maximum, "min": np.minimum, "mul": np.multiply, "ne": np.not_equal,
     "or": np.logical_or, "pow": np.power, "rem": np.fmod, "sub": np.subtract, "xor": np.logical_xor,
 }  # fmt: skip
-REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}
+REDUCE: dict = {"reduce_sum": np.add, "reduce_max": np.maximum, "reduce_min": np.minimum, "reduce_prod": np.multiply}
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}
 WINDOW: dict = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}
 FORMAT, VERSION = "bayesprune network", "1.0"
@@ -369,7 +369,8 @@ REST: dict = {
     "concatenate": lambda *arrays, axis: np.concatenate(arrays, axis),
     "pad": lambda a, filler, sides: np.pad(a, sides, constant_values=np.asarray(filler).item()),
     "trees": trees,
-    **{name: lambda a, axes, fold=fold: fold(a, axis=tuple(axes)) for name, fold in REDUCE.items()},
+    **{name: lambda a, axes, fold=fold: fold.reduce(a, tuple(axes), None if a.dtype == bool else a.dtype)
+       for name, fold in REDUCE.items()},  # whole numbers in their own type, as XLA adds them up
     **{name: lambda a, *, name=name, **how: pool(a, WINDOW[name], EMPTY[name], **how) for name in WINDOW},
 }  # fmt: skip
 FUNCTIONS: dict = {**UNARY, **BINARY, **REST}
