@@ -127,7 +127,7 @@ _EXPM1 = lambda add, a: add("Mul", add("Tanh", add("Mul", a, 0.5)), add("Add", a
 _FINITE = lambda add, a: add("Not", add("Or", add("IsNaN", a, dtype=bool), add("IsInf", a, dtype=bool)))  # noqa: E731
 _LOG1P = lambda add, a: add("Asinh", add("Mul", add("Add", a, add("Div", a, add("Add", a, 1))), 0.5))  # noqa: E731
 
-_CLAMP = "{1} < {0} ? ({0} < {2} ? {0} : {2}) : {1} > {2} ? {2} : {1}"
+_CLAMP = "{0} != {0} || {2} != {2} ? NAN : {1} < {0} ? ({0} < {2} ? {0} : {2}) : {1} > {2} ? {2} : {1}"
 
 RECORDS = [
     # functions of one number
