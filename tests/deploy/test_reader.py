@@ -110,6 +110,9 @@ REFUSED = {
     "NaN": ("float32", [[1.0, np.nan]], "real numbers, and finite"),
     "beyond single precision": ("float32", [[1.0, 1e300]], "real numbers, and finite"),
     "complex numbers": ("float32", np.ones((1, 2), complex), "real numbers, and finite"),
+    "dates": ("float32", np.zeros((1, 2), "M8[s]"), "real numbers, and finite"),
+    "masked numbers": ("float32", np.ma.masked_equal([[1.0, 2.0]], 2.0), "without masked numbers"),
+    "masked integers": ("int32", np.ma.masked_equal([[1, 2]], 2), "without masked numbers"),
     "the largest of 64 bits": ("int32", np.full((1, 2), 2**64 - 1, np.uint64), "integers beyond 16,777,216"),
     "the least of 64 bits": ("int32", np.full((1, 2), -(2**63)), "integers beyond 16,777,216"),
 }

@@ -175,10 +175,10 @@ def rows_of(plan, x):
     parts, one = [], {"path": [], "shape": plan["input_shape"], "takes": plan.get("takes", "float32")}
     inputs = plan.get("inputs", [one])
     for how, limits in zip(inputs, plan.get("bounds", [None] * len(inputs)), strict=True):
-        part = np.asarray(functools.reduce(lambda tree, key: tree[key], how["path"], x))
+        part = np.asanyarray(functools.reduce(lambda tree, key: tree[key], how["path"], x))
         check_rows(how["takes"], how["shape"], part)
         check_places(limits, part)
-        parts.append(part.astype(np.float32))
+        parts.append(np.asarray(part, np.float32))
     if "inputs" not in plan:
         return parts[0]
     return np.concatenate([part.reshape(len(part), math.prod(part.shape[1:])) for part in parts], 1)
@@ -186,15 +186,15 @@ def rows_of(plan, x):
 
 def check_rows(takes, shape, x):
     """Refuse rows of another shape or type than the network takes, and numbers that float32 does not hold, NaN among them."""
-    if list(x.shape[1:]) != shape:
-        raise ValueError(f"rows must have the shape {shape}, got {list(x.shape[1:])}.")
+    if list(x.shape[1:]) != shape or np.ma.is_masked(x):
+        raise ValueError(f"rows must have the shape {shape}, without masked numbers, got {list(x.shape[1:])}.")
     if takes == "uint8" and x.dtype != np.uint8:
         raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
     if (takes == "int32" and x.dtype.kind not in "iu") or (takes == "bool" and x.dtype.kind != "b"):
         raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {x.dtype}.")
     if takes == "int32" and max(int(x.max(initial=0)), -int(x.min(initial=0))) > WHOLE:
         raise ValueError(f"rows hold integers beyond {WHOLE:,}.")
-    if takes == "float32" and (x.dtype.kind == "c" or not np.isfinite(x.astype(np.float32)).all()):
+    if takes == "float32" and (x.dtype.kind in "cmM" or not np.isfinite(x.astype(np.float32)).all()):
         raise ValueError("rows must be real numbers, and finite: a comparison, as of a tree, would make a number of NaN.")
 
 
