@@ -139,6 +139,12 @@ def test_time_is_verified_by_timing_anew(fit, monkeypatch) -> None:
     assert found.budget == "latency_ms"
 
 
+def test_rows_may_be_nested_lists(fit) -> None:
+    lists = DATA._replace(x=np.asarray(DATA.x).tolist())
+    whole, same = (Ladder(*fit, data, "flops", "numpy", 3, None, 1, "float32") for data in (DATA, lists))
+    assert same.rung(same.count).figures == whole.rung(whole.count).figures
+
+
 def test_the_order_is_evidence_for_what_it_costs(fit) -> None:
     bnn, given = fit
     order = ladder(bnn, given, "flops").order

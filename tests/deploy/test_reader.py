@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from bayesprune.deploy import reader
+from bayesprune.deploy.program import run
 from bayesprune.structure.ops import trees
 from tests.deploy import small_trees
 from tests.deploy.functions import rows
@@ -109,6 +110,9 @@ REFUSED = {
     "NaN": ("float32", [[1.0, np.nan]], "real numbers, and finite"),
     "beyond single precision": ("float32", [[1.0, 1e300]], "real numbers, and finite"),
     "complex numbers": ("float32", np.ones((1, 2), complex), "real numbers, and finite"),
+    "dates": ("float32", np.zeros((1, 2), "M8[s]"), "real numbers, and finite"),
+    "masked numbers": ("float32", np.ma.masked_equal([[1.0, 2.0]], 2.0), "without masked numbers"),
+    "masked integers": ("int32", np.ma.masked_equal([[1, 2]], 2), "without masked numbers"),
     "the largest of 64 bits": ("int32", np.full((1, 2), 2**64 - 1, np.uint64), "integers beyond 16,777,216"),
     "the least of 64 bits": ("int32", np.full((1, 2), -(2**63)), "integers beyond 16,777,216"),
 }
@@ -122,3 +126,14 @@ def test_rows_that_single_precision_does_not_hold_are_refused(case) -> None:
         reader.rows_of({"input_shape": [2], "takes": takes}, x)
     rows = reader.rows_of({"input_shape": [2], "takes": takes}, np.array([[3, -(2**24)]]))
     assert rows.tolist() == [[3.0, -(2.0**24)]]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+@pytest.mark.parametrize("name", ["reduce_sum", "reduce_prod"])
+def test_whole_numbers_are_added_up_in_their_own_type(name, dtype) -> None:
+    x = np.full((2, 5), 100, dtype)
+    fold = {"reduce_sum": lax.add, "reduce_prod": lax.mul}[name]
+    expected = np.asarray(lax.reduce(x, np.asarray(name == "reduce_prod", dtype), fold, (1,)))
+    for made in (reader.step(name, {"axes": [1]}, 2, x), run.FUNCTIONS[name](jax.numpy.asarray(x), axes=[1])):
+        assert made.dtype == dtype
+        np.testing.assert_array_equal(made, expected)

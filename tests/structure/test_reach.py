@@ -104,6 +104,7 @@ MADE_OF_WEIGHTS = {  # (w, (3, 2), v, (3, 3)) -> a kernel of three inputs
     "scaled by others": lambda w, v: w * v[:, :2],
     "stacked, tiled and taken apart": lambda w, v: jnp.tile(jnp.stack(jnp.unstack(w, axis=1)[::-1], axis=1), (1, 2))[:, 1:],
     "a product with itself": lambda w, v: v @ v,
+    "one for all inputs": lambda w, v: jnp.broadcast_to(w[1:2], w.shape),
 }
 
 

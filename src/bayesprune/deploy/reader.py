@@ -30,7 +30,7 @@ BINARY: dict = {
     "le": np.less_equal, "lt": np.less, "max": np.maximum, "min": np.minimum, "mul": np.multiply, "ne": np.not_equal,
     "or": np.logical_or, "pow": np.power, "rem": np.fmod, "sub": np.subtract, "xor": np.logical_xor,
 }  # fmt: skip
-REDUCE: dict = {"reduce_sum": np.sum, "reduce_max": np.max, "reduce_min": np.min, "reduce_prod": np.prod}
+REDUCE: dict = {"reduce_sum": np.add, "reduce_max": np.maximum, "reduce_min": np.minimum, "reduce_prod": np.multiply}
 EMPTY = {"window_sum": 0.0, "window_max": -np.inf, "window_min": np.inf}
 WINDOW: dict = {"window_sum": np.add, "window_max": np.maximum, "window_min": np.minimum}
 FORMAT, VERSION = "bayesprune network", "1.0"
@@ -175,10 +175,10 @@ def rows_of(plan, x):
     parts, one = [], {"path": [], "shape": plan["input_shape"], "takes": plan.get("takes", "float32")}
     inputs = plan.get("inputs", [one])
     for how, limits in zip(inputs, plan.get("bounds", [None] * len(inputs)), strict=True):
-        part = np.asarray(functools.reduce(lambda tree, key: tree[key], how["path"], x))
+        part = np.asanyarray(functools.reduce(lambda tree, key: tree[key], how["path"], x))
         check_rows(how["takes"], how["shape"], part)
         check_places(limits, part)
-        parts.append(part.astype(np.float32))
+        parts.append(np.asarray(part, np.float32))
     if "inputs" not in plan:
         return parts[0]
     return np.concatenate([part.reshape(len(part), math.prod(part.shape[1:])) for part in parts], 1)
@@ -186,15 +186,15 @@ def rows_of(plan, x):
 
 def check_rows(takes, shape, x):
     """Refuse rows of another shape or type than the network takes, and numbers that float32 does not hold, NaN among them."""
-    if list(x.shape[1:]) != shape:
-        raise ValueError(f"rows must have the shape {shape}, got {list(x.shape[1:])}.")
+    if list(x.shape[1:]) != shape or np.ma.is_masked(x):
+        raise ValueError(f"rows must have the shape {shape}, without masked numbers, got {list(x.shape[1:])}.")
     if takes == "uint8" and x.dtype != np.uint8:
         raise ValueError("rows must be bytes, dtype uint8, which the network scales itself.")
     if (takes == "int32" and x.dtype.kind not in "iu") or (takes == "bool" and x.dtype.kind != "b"):
         raise ValueError(f"rows must be {'integers' if takes == 'int32' else 'booleans'}, got {x.dtype}.")
     if takes == "int32" and max(int(x.max(initial=0)), -int(x.min(initial=0))) > WHOLE:
         raise ValueError(f"rows hold integers beyond {WHOLE:,}.")
-    if takes == "float32" and (x.dtype.kind == "c" or not np.isfinite(x.astype(np.float32)).all()):
+    if takes == "float32" and (x.dtype.kind in "cmM" or not np.isfinite(x.astype(np.float32)).all()):
         raise ValueError("rows must be real numbers, and finite: a comparison, as of a tree, would make a number of NaN.")
 
 
@@ -369,7 +369,8 @@ REST: dict = {
     "concatenate": lambda *arrays, axis: np.concatenate(arrays, axis),
     "pad": lambda a, filler, sides: np.pad(a, sides, constant_values=np.asarray(filler).item()),
     "trees": trees,
-    **{name: lambda a, axes, fold=fold: fold(a, axis=tuple(axes)) for name, fold in REDUCE.items()},
+    **{name: lambda a, axes, fold=fold: fold.reduce(a, tuple(axes), None if a.dtype == bool else a.dtype)
+       for name, fold in REDUCE.items()},  # whole numbers in their own type, as XLA adds them up
     **{name: lambda a, *, name=name, **how: pool(a, WINDOW[name], EMPTY[name], **how) for name in WINDOW},
 }  # fmt: skip
 FUNCTIONS: dict = {**UNARY, **BINARY, **REST}

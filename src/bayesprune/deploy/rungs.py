@@ -149,9 +149,8 @@ class Ladder:
     def _time(self, small: Compact) -> tuple[float, float]:
         """The median of calls, and the distance between their quartiles, in milliseconds."""
         predict = predictor(small, self.engine)
-        part = jax.tree.map(
-            lambda leaf: np.resize(np.asarray(leaf)[: self.rows], (self.rows, *np.shape(leaf)[1:])), self.data.x
-        )
+        x = np.asarray(self.data.x) if small.inputs.is_one else self.data.x  # of one array also nested lists
+        part = jax.tree.map(lambda leaf: np.resize(np.asarray(leaf)[: self.rows], (self.rows, *np.shape(leaf)[1:])), x)
         return milliseconds(lambda: predict(part))
 
 

@@ -63,6 +63,24 @@ def test_every_kernel_gives_the_outputs(name, kernel) -> None:
         np.testing.assert_allclose(engine(x[:count]), expected[:count], rtol=1e-4, atol=1e-5)
 
 
+GROWING = {
+    "a rectifier beside zeros": lambda w, x: jnp.maximum(x @ w["one"], jnp.zeros(6)),
+    "a bias of more numbers": lambda w, x: jnp.tanh(x @ w["one"] + w["bias"]),
+    "a softmax and its logits": lambda w, x: (lambda a: jax.nn.softmax(a) * (a - 1.0))(x @ w["some"]),
+}
+
+
+@pytest.mark.parametrize("kernel", BY)
+@pytest.mark.parametrize("name", GROWING)
+def test_only_what_belongs_to_a_layer_is_taken_into_it(name, kernel) -> None:
+    """JAX leaves it to an operation to repeat an axis of one number; the logits of a softmax may be needed beside it."""
+    shapes, x = {"one": (5, 1), "bias": (6,), "some": (5, 3)}, rows(np.random.default_rng(1), 4, 5)
+    program = program_of(GROWING[name], shapes, (5,))
+    weights = numbers(program, np.random.default_rng(0))
+    made = Engine(program, identity(program), weights, kernel)(x)
+    np.testing.assert_allclose(made, GROWING[name](weights, x), rtol=1e-4, atol=1e-5)
+
+
 @SLOW
 @pytest.mark.parametrize("kernel", available())
 @pytest.mark.parametrize("name", APART)

@@ -84,6 +84,14 @@ def test_every_operation_is_that_of_the_reader(tmp_path, compiler) -> None:
             np.testing.assert_allclose(made, expected, rtol=4e-6, atol=2e-6 * (name in INEXACT), err_msg=message)
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+def test_between_bounds_that_are_no_numbers_there_is_none(tmp_path) -> None:
+    net = lambda _, x: jax.lax.clamp(x[:, :1] / x[:, 1:2], x[:, 2:3], x[:, 3:4] / x[:, 4:])  # noqa: E731
+    x = np.array([[1, 1, 2, 3, 1], [0, 0, 2, 3, 1], [1, 1, 2, 0, 0], [3, 1, 2, 4, 1]], np.float32)
+    export_c(network_of(program_of(net, {}, (5,)).single()), tmp_path / "bounds.h")
+    np.testing.assert_array_equal(compiled(tmp_path, ["bounds"])("bounds", (1,))(x).ravel(), [2, np.nan, np.nan, 3])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_whole_networks_are_those_of_the_reader(tmp_path, compiler) -> None:

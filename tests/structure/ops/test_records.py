@@ -71,6 +71,14 @@ def test_a_new_operation_is_one_record(monkeypatch) -> None:
     np.testing.assert_array_equal(connected["b"].any(1), mask["a"])
 
 
+def test_nothing_beside_numbers_is_nothing() -> None:
+    """`jax.lax.associative_scan` joins what it has summed with an array of no numbers."""
+    net = lambda a, b, x: jax.lax.associative_scan(jnp.add, x @ a, axis=1) @ b  # noqa: E731
+    graph = read(jax.make_jaxpr(net)(jnp.zeros((4, 4)), jnp.zeros((4, 3)), jnp.zeros((2, 4))), {"a": (4, 4), "b": (4, 3)})
+    connected = reachable(graph, {"a": np.tile(np.arange(4) == 1, (4, 1)), "b": np.ones((4, 3), bool)})
+    assert connected["b"].any(1).tolist() == [False, True, True, True]
+
+
 def test_the_page_is_that_of_the_records() -> None:
     spec = importlib.util.spec_from_file_location("operations", SCRIPT)
     assert spec is not None and spec.loader is not None

@@ -81,3 +81,9 @@ def test_a_bound_that_is_written_in_the_program_decides(name, function, numbers)
         given = [known[0], None, known[1]] if name == "clamp" else [None, *known]
         at_zero = float(jax.jit(function)(jnp.float32(0.0), *map(jnp.float32, known)))
         assert (() in PRIMITIVES[name].terms({}, given)) == (at_zero != 0), known
+
+
+@pytest.mark.parametrize(("name", "run"), [("max", max), ("min", min)])
+def test_of_written_numbers_alone_zero_is_what_is_zero(name, run) -> None:
+    for numbers in itertools.product((-2.0, -1.0, 0.0, 1.0, 2.0), repeat=2):
+        assert bool(PRIMITIVES[name].terms({}, numbers)) == (run(numbers) != 0), numbers

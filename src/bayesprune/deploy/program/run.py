@@ -109,6 +109,11 @@ def _pool(
     return lax.reduce_window(a, jnp.asarray(empty, a.dtype), fold, window, strides, [(low, high) for low, high in sides])
 
 
+def _folded(fold: Callable[..., Any], a: Array, axes: Sequence[int]) -> Any:
+    """Whole numbers in their own type: NumPy's functions of JAX take a longer one for short ones."""
+    return fold(a, tuple(axes), dtype=None if a.dtype == bool else a.dtype)
+
+
 # As `reader.FUNCTIONS` has them; entry by entry by JAX's functions of NumPy's names, which find a common type for operands.
 FUNCTIONS: dict[str, Any] = {
     **{name: getattr(jnp, PRIMITIVES[name].numpy, None) or getattr(lax, name) for name in (*reader.UNARY, *reader.BINARY)},
@@ -121,7 +126,7 @@ FUNCTIONS: dict[str, Any] = {
     "take": lambda a, index, axis: jnp.take(a, jnp.asarray(index), axis=axis), "reverse": lambda a, axes: jnp.flip(a, axes),
     "concatenate": lambda *arrays, axis: jnp.concatenate(arrays, axis),
     "pad": lambda a, filler, sides: lax.pad(a, jnp.asarray(filler, a.dtype), [(*ends, 0) for ends in sides]),
-    "reduce_sum": lambda a, axes: jnp.sum(a, tuple(axes)), "reduce_prod": lambda a, axes: jnp.prod(a, tuple(axes)),
+    "reduce_sum": functools.partial(_folded, jnp.sum), "reduce_prod": functools.partial(_folded, jnp.prod),
     "reduce_max": lambda a, axes: jnp.max(a, tuple(axes)), "reduce_min": lambda a, axes: jnp.min(a, tuple(axes)),
     "window_sum": functools.partial(_pool, lax.add, 0.0), "window_max": functools.partial(_pool, lax.max, -jnp.inf),
     "window_min": functools.partial(_pool, lax.min, jnp.inf), "trees": by_gathers,

@@ -239,6 +239,8 @@ class _Writer:
                 attributes: dict[str, Any] = {"y": int(params["y"])}
             case "convert":
                 attributes = {"dtype": str(np.dtype(params["new_dtype"]))}
+            case "dot" | "conv" if len({atom.aval.dtype for atom in (*one.invars, *one.outvars)}) > 1:  # as of eight bits in 32
+                raise NotAsData
             case "select" if len(one.invars) != 3 or one.invars[0].aval.dtype != bool:
                 raise NotAsData
             case "reduce_sum" | "reduce_max" | "reduce_min" | "reduce_prod":

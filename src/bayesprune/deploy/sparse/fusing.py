@@ -128,8 +128,9 @@ class Fuser:
         return True
 
     def spread(self, value: np.ndarray) -> np.ndarray | None:
-        """A number for each of the result's; None: they differ from row to row."""
-        if value.ndim not in (0, self.ndim) or any(n != 1 for n in value.shape[: self.now.lead]):
+        """A number for each of the result's; None: they differ from row to row, or are more, so that the result would grow."""
+        own = (1,) * self.now.lead + self.now.shape
+        if value.ndim not in (0, self.ndim) or any(n not in (1, m) for n, m in zip(value.shape, own, strict=False)):
             return None
         return np.broadcast_to(value.reshape(value.shape[self.now.lead :]), self.now.shape).reshape(-1)
 
@@ -149,7 +150,7 @@ class Fuser:
             self.take(users[0], act=names[0])
         elif names == ["max"]:
             other = self.graph.known.get(next((i for i in ops[0].inputs if i != number), -1))
-            if other is not None and not np.any(other):
+            if other is not None and not np.any(other) and self.spread(other) is not None:
                 self.take(users[0], act="relu")
         elif sorted(names) == ["logistic", "mul"]:
             (gate, _), (product, op) = sorted(zip(users, ops, strict=True), key=lambda pair: pair[1].name)
@@ -175,12 +176,13 @@ class Fuser:
         made = {ops[index].name: ops[index] for index in found}
         lowest = [self.graph.known.get(i) for i in made["max"].inputs] if "max" in made else []
         shifted, powers = made["sub"], made["exp"].outputs[0]
+        within = [number, *(ops[index].outputs[0] for index in found[:-1])]
         exact = (
             list(made["reduce_max"].attributes["axes"]) == list(made["reduce_sum"].attributes["axes"]) == [1]
             and all(np.isneginf(value).all() for value in lowest if value is not None)
             and shifted.inputs[0] == number
             and made["div"].inputs[0] == powers
-            and len({i for index in found[:-1] for i in self.graph.users[ops[index].outputs[0]] if i not in found}) == 0
+            and all(i in found for array in within for i in self.graph.users[array])
         )
         return found if exact else []
 

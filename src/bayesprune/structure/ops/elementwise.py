@@ -45,7 +45,8 @@ def _bounded(holds: Callable[[float], bool]) -> Callable[[Params, Numbers], Prod
 
     def terms(params: Params, numbers: Numbers) -> Products:
         kept: Products = [(i,) for i, number in enumerate(numbers) if number is None]
-        return kept + [() for number in numbers if number is not None and not holds(number)]
+        kept += [() for number in numbers if number is not None and not holds(number)]
+        return kept or [()] * all(numbers)  # of written numbers alone: zero where one of them is
 
     return terms
 
@@ -126,7 +127,7 @@ _EXPM1 = lambda add, a: add("Mul", add("Tanh", add("Mul", a, 0.5)), add("Add", a
 _FINITE = lambda add, a: add("Not", add("Or", add("IsNaN", a, dtype=bool), add("IsInf", a, dtype=bool)))  # noqa: E731
 _LOG1P = lambda add, a: add("Asinh", add("Mul", add("Add", a, add("Div", a, add("Add", a, 1))), 0.5))  # noqa: E731
 
-_CLAMP = "{1} < {0} ? ({0} < {2} ? {0} : {2}) : {1} > {2} ? {2} : {1}"
+_CLAMP = "{0} != {0} || {2} != {2} ? NAN : {1} < {0} ? ({0} < {2} ? {0} : {2}) : {1} > {2} ? {2} : {1}"
 
 RECORDS = [
     # functions of one number

@@ -189,7 +189,7 @@ def _concatenated(walk: Walk, equation: Equation, inputs: list[Value]) -> list[V
 def _side_by_side(walk: Walk, labels: list[Labels], shapes: list[Shape], axis: int) -> Labels:
     """Labels of a concatenation; maps that are joined at their positions, as a class token to many others, become one."""
     maps = any(one.shape[axis] == 1 < shape[axis] and one.size != 1 for one, shape in zip(labels, shapes, strict=True))
-    size = sum(shape[axis] * one.size // one.shape[axis] for one, shape in zip(labels, shapes, strict=True))
+    size = sum(shape[axis] * one.size // max(1, one.shape[axis]) for one, shape in zip(labels, shapes, strict=True))
     if maps and size > MANY:
         ones = [walk.recorder.merge(one, (axis,), tie=True) for one in labels]
         joined = concatenate(ones, [(*s[:axis], 1, *s[axis + 1 :]) for s in shapes], axis)

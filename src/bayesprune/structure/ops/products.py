@@ -62,6 +62,10 @@ def _by_weights(recorder: Recorder, data: _Side, kernel: _Side, first: bool) -> 
     """Data times a kernel: each output's signal sums over what the kernel reads."""
     signals, weights = data.value, kernel.value
     assert isinstance(signals, Signals) and isinstance(weights, Weights)
+    sizes = dict(zip(kernel.contracted, data.sizes[1], strict=True))
+    if any(size > weights.shape[axis] for axis, size in sizes.items()):  # one weight, as by jnp.tile, for all that is read
+        shape = [max(size, sizes.get(axis, 1)) for axis, size in enumerate(weights.shape)]
+        weights = weights.showing(np.broadcast_to(weights.entries, shape))
     behind = signals.upstream if signals.of_rows else 0
     bits = recorder.role(weights, behind, signals.heads, inputs=kernel.contracted, outputs=(*kernel.free, *kernel.batched))
     within, _, makes = kernel.sizes

@@ -114,6 +114,7 @@ RECORDS = [
             axis=_outside,
             linear="sum" if kind == "sum" else "",
             keeps=kind == "max",
+            kind="" if kind == "sum" else "f",  # whole numbers have no infinity to stand beside them
             plan=f"window_{kind}",
         )
         for kind in ("sum", "max", "min")
