@@ -47,7 +47,8 @@ def broken(tree: PyTree) -> frozenset[str]:
     ["['m'][1]"]
     """
     floats = [(path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree) if _is_float(leaf)]
-    sound = np.asarray(_sound([leaf for _, leaf in floats])) if floats else ()
+    leaves = [leaf for _, leaf in floats]
+    sound = [np.isfinite(leaf).all() for leaf in leaves] if all(map(_is_here, leaves)) else np.asarray(_sound(leaves))
     return frozenset(jax.tree_util.keystr(path) for (path, _), one in zip(floats, sound, strict=True) if not one)
 
 
@@ -60,12 +61,18 @@ def _count(leaf: PyTree, infinite_too: bool) -> int:
     """How many numbers are NaN, or infinite."""
     if isinstance(leaf, jax.core.Tracer) or not _is_float(leaf) or not getattr(leaf, "is_fully_addressable", True):
         return 0
-    here = not isinstance(leaf, jax.Array) or all(device.platform == "cpu" for device in leaf.devices())
-    if here:
+    if _is_here(leaf):
         array = np.asarray(leaf)
         lost = ~np.isfinite(array) if infinite_too else np.isnan(array)
         return int(np.count_nonzero(lost))
     return int(jnp.sum(~jnp.isfinite(leaf) if infinite_too else jnp.isnan(leaf)))
+
+
+def _is_here(leaf: PyTree) -> bool:
+    """Whether the host holds it: NumPy then looks at it as it is, and nothing is compiled for its shape."""
+    return not isinstance(leaf, jax.Array) or (
+        leaf.is_fully_addressable and all(device.platform == "cpu" for device in leaf.devices())
+    )
 
 
 def _is_float(leaf: PyTree) -> bool:

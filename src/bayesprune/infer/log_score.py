@@ -11,6 +11,7 @@ import numpyro.distributions as dist
 from jax.typing import ArrayLike
 from numpyro.handlers import trace
 
+from bayesprune.core.compiling import soundly
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import real_numbers, rows_in
 from bayesprune.core.send import send
@@ -90,13 +91,13 @@ def _draw(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: 
 @functools.lru_cache(maxsize=32)
 def _mean(bnn: BNN) -> Callable[..., jax.Array]:
     def mean(rng_key, params, mask, x, y, num_samples):  # type: ignore[no-untyped-def]
-        def add(index, total):  # type: ignore[no-untyped-def]
-            return jnp.logaddexp(total, _draw(bnn, rng_key, index, params, mask, x, y))
+        of = lambda index: _draw(bnn, rng_key, index, params, mask, x, y)  # noqa: E731
+        add = lambda index, total: jnp.logaddexp(total, of(index))  # noqa: E731
+        like = jax.eval_shape(of, 0)
+        none = jnp.full(like.shape, -jnp.inf, like.dtype)  # to which the first is added: one copy of the network is compiled
+        return jax.lax.fori_loop(0, num_samples, add, none) - jnp.log(num_samples)
 
-        first = _draw(bnn, rng_key, 0, params, mask, x, y)
-        return jax.lax.fori_loop(1, num_samples, add, first) - jnp.log(num_samples)
-
-    compiled = jax.jit(mean)
+    compiled = jax.jit(mean, compiler_options=soundly())
     return lambda *args: compiled(*args[:-1], send(args[-1]))
 
 
@@ -106,4 +107,4 @@ def _each(bnn: BNN) -> Callable[..., jax.Array]:
         found = jax.lax.map(lambda index: _draw(bnn, rng_key, index, params, mask, x, y), jnp.arange(num_samples))
         return jnp.moveaxis(found, 0, -1)
 
-    return jax.jit(each, static_argnames="num_samples")
+    return jax.jit(each, static_argnames="num_samples", compiler_options=soundly())

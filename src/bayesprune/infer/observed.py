@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from numpyro.distributions import Distribution
 from numpyro.handlers import substitute, trace
 
+from bayesprune.core.compiling import soundly
 from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
@@ -142,4 +143,4 @@ def _draw(bnn: BNN, each: int, read: tuple[str, ...]) -> Callable[..., dict[str,
 
         return jax.lax.map(chunk, (block, keys))
 
-    return jax.jit(by_one_thread(one))
+    return jax.jit(by_one_thread(one), compiler_options=soundly())

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
@@ -12,10 +11,8 @@ from sklearn.metrics import r2_score
 from bayesprune.core import numbers
 from bayesprune.core.checks import check_level
 from bayesprune.data.scaling import Scaling
-from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
-from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, NegativeBinomial, Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.sklearn import densities, gaps, network
@@ -198,6 +195,9 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         y = np.asarray(y, np.float64).reshape((len(x), -1))
+        if isinstance(self.bnn_.likelihood, StudentT):
+            laws = self._laws_of_t(x)
+            return Judged(densities.of_t(laws, y), _second_moments(*densities.moments_of_t(laws)))
         if isinstance(self.bnn_.likelihood, Masked) or not learns_noise(self.bnn_, self.params_):
             foreseen = _second_moments(*(part.reshape(y.shape) for part in self._mean_and_variance(x)))
             return Judged(self._log_density(x, y[:, 0] if y.shape[1] == 1 else y), foreseen)
@@ -223,9 +223,14 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def _mean_and_variance(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of the predictive distribution, in the units that were trained on."""
+        if isinstance(self.bnn_.likelihood, StudentT):
+            return densities.moments_of_t(self._laws_of_t(x))
         moments = [_moments(drawn) for drawn in self._streamed(predict_draws, x)]
         mean, variance = (np.concatenate(parts) for parts in zip(*moments, strict=True))
         return mean, variance + self._noise_variance(x)
+
+    def _laws_of_t(self, x: np.ndarray) -> np.ndarray:
+        return np.concatenate(list(self._streamed(densities.laws_of_t, x)), axis=1)
 
     def score(self, X: ArrayLike | Any, y: ArrayLike | Any, sample_weight: ArrayLike | Any | None = None) -> float:
         """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
@@ -244,7 +249,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         if learns_noise(self.bnn_, self.params_):
             loc, scale = (np.asarray(self.params_[name], np.float64) for name in (LOC, SCALE))
             return np.exp(-loc + 0.5 * scale**2)  # E[scale²], the precision being log-normal
-        means = [drawn.mean(0, dtype=np.float64) for drawn in self._streamed(_variances, x)]
+        means = [drawn.mean(0, dtype=np.float64) for drawn in self._streamed(densities.variances, x)]
         found = np.concatenate(means).reshape((len(x), -1))
         return np.where(np.isnan(found), np.inf, found)  # what NumPyro says of one that does not exist
 
@@ -270,13 +275,6 @@ def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT
     if are_counts(y, residuals):
         return network.COUNTS
     return network.HEAVY_NOISE if is_heavy(residuals) and not is_tied(y) else network.LEARNED_NOISE
-
-
-def _variances(
-    rng_key: jax.Array, bnn: BNN, params: dict[str, Any], x: np.ndarray, *, mask: dict[str, Any] | None, num_samples: int
-) -> Any:
-    """Var[y | x, w] of each network, (num_samples, rows, ...)."""
-    return draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("variance",))["variance"]
 
 
 def _widths(variance: np.ndarray) -> np.ndarray:
