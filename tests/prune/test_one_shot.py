@@ -87,6 +87,16 @@ def test_the_dead_stay_dead() -> None:
     assert int(again.info.num_pruned) == 0
 
 
+@pytest.mark.parametrize("params", [PARAMS, {"w": tree()["net"]["w"], "v": tree()["net"]["v"]}], ids=["numpyro", "tree"])
+def test_the_dead_of_a_site_that_prunable_keeps_out_stay_dead(params) -> None:
+    """They came back alive: the result has no mask of that site, and its parameters were whole."""
+    given = {"v": np.array([True, False, True])}
+    pruned = bp.prune_once(params, HALF, prunable=lambda path, shape: path == "w", mask=given)
+    loc = pruned.params["v_auto_loc"] if "v_auto_loc" in params else pruned.params["v"].loc
+    np.testing.assert_array_equal(loc, [1.0, 0.0, 1.0])
+    assert set(pruned.mask) == {"w"}
+
+
 def test_prior_scales_by_number_or_by_site() -> None:
     params = {"w_auto_loc": jnp.array([1.0, 1.0]), "w_auto_scale": jnp.array([0.5, 0.5])}
     # Alone with its own prior the weight goes where log(s0/scale) > (loc/scale)²/2 = 2: s0 > 0.5 e² = 3.69.
