@@ -109,6 +109,11 @@ def test_finished_cells_are_skipped_and_other_settings_stay_out_of_the_tables(tm
     assert "| 4 | 0.6000 ± 0.5774 |" in out
 
 
+def test_one_value_has_a_mean_and_no_error():
+    assert cells.mean_and_error([1.25]) == "1.25"  # it was "1.25 ± 0", as if known exactly
+    assert cells.mean_and_error([1.0, 2.0]) == "1.5 ± 0.5"
+
+
 def test_what_is_missing_is_said(tmp_path):
     cells.main(toy([]), ["run", "--only", "seed=1", "--out", str(tmp_path)])
     assert "2 of 4 cells are missing, 'net=small rate=0.1 seed=0' first." in cells.tables(toy([]), tmp_path)
