@@ -148,6 +148,13 @@ def test_a_wrong_command_ends_with_a_sentence(words, tmp_path):
         cells.main(toy([]), ["run", *words, "--out", str(tmp_path)])
 
 
+@pytest.mark.parametrize("words", [["--only", "net=small"], ["--seeds", "0"], ["--set", "epochs=1"]])
+def test_a_table_of_some_cells_is_refused(words, tmp_path):
+    """It was one of all of them, in silence."""
+    with pytest.raises(SystemExit, match="table shows all finished cells"):
+        cells.main(toy([]), ["table", *words, "--out", str(tmp_path)])
+
+
 def test_damaged_records_end_with_a_sentence_or_are_left_out_with_a_warning(tmp_path, recwarn):
     """Any byte changed, or any end cut off: never a traceback; a setting that has changed is another cell's."""
     cells.main(toy([]), ["run", "--out", str(tmp_path)])
