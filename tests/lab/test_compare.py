@@ -58,6 +58,20 @@ def test_a_failure_is_a_row_with_its_reason(trained: list[Cell], tmp_path: Path)
     assert "Failed:" in table and "FloatingPointError: the loss is not finite" in table
 
 
+def test_tries_that_fail_are_said(trained: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method whose tries had all failed was judged at its first setting, in silence."""
+    whole = run._run
+
+    def stand_in(cell: Cell, data_dir: str | None) -> cells.Record:
+        if cell.part == "try" and cell.method == "magnitude":
+            raise MemoryError("too large")
+        return whole(cell, data_dir)
+
+    monkeypatch.setattr(run, "_run", stand_in)
+    with pytest.warns(UserWarning, match="of 2 tries of 'magnitude' 2 failed and chose nothing, the first by MemoryError: too"):
+        bp.compare(tmp_path, **SMALL)
+
+
 def test_what_is_finished_is_not_trained_again(trained: list[Cell], tmp_path: Path) -> None:
     first = bp.compare(tmp_path, **SMALL)
     count = len(trained)
