@@ -33,6 +33,7 @@ def test_parameters_of_numpyro() -> None:
     np.testing.assert_array_equal(pruned.params["w_auto_scale"], np.where(pruned.mask["w"], SCALE, 0))
     assert pruned.params["other"] is PARAMS["other"] and pruned.params["nn$params"] == {}
     assert isinstance(pruned.info, Info) and int(pruned.info.num_alive) == 4
+    assert np.isnan(pruned.info.readiness), "one posterior does not show whether it moves: it was 1, all at rest"
     assert isinstance(pruned, tuple) and pruned._fields == ("params", "mask", "info")
 
 

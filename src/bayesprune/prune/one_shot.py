@@ -69,7 +69,8 @@ def prune_once(
         read: how NumPyro parameters become a posterior, where there is no ``program``.
 
     Returns:
-        ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior).
+        ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior). The
+        record's ``readiness`` is NaN: one posterior alone does not show whether it still moves.
 
     Raises:
         ValueError: the sparsifier reactivates weights, or needs what this posterior does not have; there is no mean-field
@@ -117,7 +118,7 @@ def prune_once(
     step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
     state, info = step(key, scored, before, _on_device(params) if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
-    return Pruned(_cut(params, state.mask, chosen, program), state.mask, fill_unknown(info))
+    return Pruned(_cut(params, state.mask, chosen, program), state.mask, fill_unknown(info._replace(readiness=None)))
 
 
 def _at_least_single(values: jax.Array) -> jax.Array:
