@@ -120,6 +120,7 @@ def test_the_command_writes_the_tables(trained: list[Cell], tmp_path: Path, caps
         ({"net": "mlp"}, "mlp-100-100"),
         ({"dataset": "digit"}, "digits"),
         ({"seeds": 0}, "seeds"),
+        ({"rows": 10_000}, "rows=10,000 is more than the"),  # the table said that so many had been trained on
         ({"noise": [-1.0]}, "noise"),
         ({"dataset": "concrete"}, "dataset must be an image set"),
     ],

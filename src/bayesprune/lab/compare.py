@@ -19,7 +19,7 @@ from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import Entry, rivals, tries
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
-from bayesprune.lab.run import run
+from bayesprune.lab.run import rows_of, run
 from bayesprune.lab.task import net_of
 
 NAME = "compare"
@@ -144,6 +144,8 @@ def compare(
     if ood != "permuted":  # to find after hours of training that it cannot be read, or has rows of another shape, is too late
         load_test(ood, data_dir, like=dataset, pad=architecture.pad(dataset))
     base = Cell(dataset, net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)
+    if rows:  # it says how many there are
+        rows_of(base, data_dir)
     folder = Path(out)
     work = functools.partial(_finished, folder=folder, data_dir=data_dir, jobs=jobs, tell=tell)
     trials = plan.tried(base, names, shares, tries) if tries > 1 else []

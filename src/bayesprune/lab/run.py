@@ -45,8 +45,10 @@ HELD_OUT, SPLIT = 1 / 6, 0
 
 
 def rows_of(cell: Cell, data_dir: str | None) -> tuple[Dataset, Dataset]:
-    """Rows to train on, and rows that judge."""
+    """Rows to train on, and rows that judge. Raises `ValueError` where the training set has fewer than the cell's."""
     train, test = load(cell.data, data_dir, pad=net_of(cell.net).pad(cell.data))
+    if cell.rows > len(train.y):
+        raise ValueError(f"rows={cell.rows:,} is more than the {len(train.y):,} that {cell.data} trains on: give 0 for all.")
     if cell.rows:
         order = np.random.RandomState(SPLIT).permutation(len(train.y))[: cell.rows]
         train = Dataset(train.x[order], train.y[order])
