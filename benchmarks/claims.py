@@ -51,9 +51,9 @@ def verdict(claim: Claim, ours: np.ndarray, left: np.ndarray) -> tuple[str, str]
     error = np.std(ours, ddof=1) / np.sqrt(len(ours)) if len(ours) > 1 and not claim.by_seed else 0.0
     gain = (np.mean(ours) - claim.published) * (1 if claim.higher else -1)
     slack = claim.slack + 2 * error
-    if gain < -slack:
+    if not gain >= -slack:  # nor is a figure that is no number reproduced
         return ("refuted", claim.why) if claim.why else ("open", f"needs {claim.needs}")
-    if claim.published_left is not None and np.mean(left) > 1.1 * claim.published_left:
+    if claim.published_left is not None and not np.mean(left) <= 1.1 * claim.published_left:
         return "open", f"keeps more than the paper; needs {claim.needs}"
     return ("beaten", "") if gain > slack else ("reproduced", "")
 

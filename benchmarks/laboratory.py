@@ -118,12 +118,12 @@ def judged(task: Task, found: cells.Found, wanted: tuple[float, ...] = (0.0, *AL
 
 
 def by_density(task: Task, found: cells.Found, densities: tuple[float, ...] = ALL) -> str:
-    """Accuracy and NLL of every method that takes a density and has them all, by density: means over seeds."""
+    """Accuracy and NLL of every method that takes a density and has all seeds of all of them, by density: means over seeds."""
     rows = []
     for name in task.chosen:
-        mine = [cell for cell in task.judged if cell.method == name and cell in found]
+        mine = [cell for cell in task.judged if cell.method == name and cell in found and not found[cell]["failed"]]
         have = {density: [found[cell] for cell in mine if cell.density == density] for density in densities}
-        if all(have.values()):
+        if all(len(records) == SEEDS for records in have.values()):
             mean = lambda records: " / ".join(f"{np.mean([r[what] for r in records]):.3f}" for what in ("accuracy", "nll"))  # noqa: E731
             rows.append([name, *map(mean, have.values())])
     return cells.table(["accuracy / NLL", *(f"{100 * density:g} %" for density in densities)], rows, "l" + "r" * len(densities))

@@ -109,6 +109,11 @@ def test_finished_cells_are_skipped_and_other_settings_stay_out_of_the_tables(tm
     assert "| 4 | 0.6000 ± 0.5774 |" in out
 
 
+def test_one_value_has_a_mean_and_no_error():
+    assert cells.mean_and_error([1.25]) == "1.25"  # it was "1.25 ± 0", as if known exactly
+    assert cells.mean_and_error([1.0, 2.0]) == "1.5 ± 0.5"
+
+
 def test_what_is_missing_is_said(tmp_path):
     cells.main(toy([]), ["run", "--only", "seed=1", "--out", str(tmp_path)])
     assert "2 of 4 cells are missing, 'net=small rate=0.1 seed=0' first." in cells.tables(toy([]), tmp_path)
@@ -141,6 +146,13 @@ def test_a_figure_named_like_a_setting_is_refused(tmp_path):
 def test_a_wrong_command_ends_with_a_sentence(words, tmp_path):
     with pytest.raises(SystemExit, match=r"net=huge leaves none|NAME=VALUE|must be a int"):
         cells.main(toy([]), ["run", *words, "--out", str(tmp_path)])
+
+
+@pytest.mark.parametrize("words", [["--only", "net=small"], ["--seeds", "0"], ["--set", "epochs=1"]])
+def test_a_table_of_some_cells_is_refused(words, tmp_path):
+    """It was one of all of them, in silence."""
+    with pytest.raises(SystemExit, match="table shows all finished cells"):
+        cells.main(toy([]), ["table", *words, "--out", str(tmp_path)])
 
 
 def test_damaged_records_end_with_a_sentence_or_are_left_out_with_a_warning(tmp_path, recwarn):

@@ -29,6 +29,8 @@ NONE = np.zeros(0)
         (claim(slack=0.1, published_left=0.1), [0.8], np.array([0.11]), "beaten"),
         (claim(slack=0.1, published_left=0.1), [0.8], np.array([0.12]), "open"),
         (claim(), NONE, NONE, "open"),
+        (claim(slack=0.1), [0.8, np.nan], NONE, "open"),  # it was "reproduced"
+        (claim(slack=0.1, published_left=0.1), [0.8], np.array([np.nan]), "open"),
     ],
 )
 def test_a_verdict_is_a_rule(of, ours, left, word):

@@ -35,6 +35,7 @@ BAD = {
     "site": ({"Dense_0.kernle": True}, "unknown site in mask 'Dense_0.kernle'. Did you mean 'Dense_0.kernel'"),
     "shape": ({"Dense_0.kernel": np.ones(3, bool)}, "mask['Dense_0.kernel'] has shape (3,), its site (2, 3)"),
     "one for all": ({"Dense_0.bias": True}, "has shape (), its site (3,): give one value for each weight"),
+    "hidden": ({"Dense_0.bias": np.ma.array([True] * 3, mask=[1, 0, 0])}, "mask['Dense_0.bias'] is a masked array with 1"),
     "probabilities": ({"Dense_0.bias": np.full(3, 0.2)}, "mask['Dense_0.bias'] must be boolean"),
 }
 

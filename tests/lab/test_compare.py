@@ -1,8 +1,10 @@
 """The laboratory: its plan, one small comparison from first to last, what fails, what is there already, and its table."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import joblib
@@ -58,6 +60,20 @@ def test_a_failure_is_a_row_with_its_reason(trained: list[Cell], tmp_path: Path)
     assert "Failed:" in table and "FloatingPointError: the loss is not finite" in table
 
 
+def test_tries_that_fail_are_said(trained: list[Cell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method whose tries had all failed was judged at its first setting, in silence."""
+    whole = run._run
+
+    def stand_in(cell: Cell, data_dir: str | None) -> cells.Record:
+        if cell.part == "try" and cell.method == "magnitude":
+            raise MemoryError("too large")
+        return whole(cell, data_dir)
+
+    monkeypatch.setattr(run, "_run", stand_in)
+    with pytest.warns(UserWarning, match="of 2 tries of 'magnitude' 2 failed and chose nothing, the first by MemoryError: too"):
+        bp.compare(tmp_path, **SMALL)
+
+
 def test_what_is_finished_is_not_trained_again(trained: list[Cell], tmp_path: Path) -> None:
     first = bp.compare(tmp_path, **SMALL)
     count = len(trained)
@@ -106,6 +122,7 @@ def test_the_command_writes_the_tables(trained: list[Cell], tmp_path: Path, caps
         ({"net": "mlp"}, "mlp-100-100"),
         ({"dataset": "digit"}, "digits"),
         ({"seeds": 0}, "seeds"),
+        ({"rows": 10_000}, "rows=10,000 is more than the"),  # the table said that so many had been trained on
         ({"noise": [-1.0]}, "noise"),
         ({"dataset": "concrete"}, "dataset must be an image set"),
     ],
@@ -141,6 +158,24 @@ def test_what_no_path_reaches_is_asked_for_again(monkeypatch: pytest.MonkeyPatch
     fitted, trainings = aimed(lambda density: made.append(density) or density, 0.1)  # type: ignore[func-returns-value, arg-type, return-value]
     np.testing.assert_allclose(made, asked)
     assert trainings == len(asked) and math.isclose(share * fitted, 0.1)  # type: ignore[operator]
+
+
+def test_the_seconds_are_of_the_training_that_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were of the last one, though an earlier one was nearer to the density."""
+    clock, connected, took = [0.0], {0.1: 0.05, 0.2: 0.12, 0.167: 0.03}, {0.1: 3.0, 0.2: 7.0, 0.167: 1.0}
+
+    def fit(rng_key: object, task: object, density: float) -> entry.Fitted:
+        clock[0] += took[round(density, 3)]
+        return entry.Fitted(None, {"density": round(density, 3)}, {})  # type: ignore[arg-type]
+
+    stub = SimpleNamespace(fit=fit, gives=entry.ANY, grid=())
+    monkeypatch.setattr(run, "tries", lambda *_: [stub])
+    monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda: clock[0], process_time=lambda: 0.0))
+    monkeypatch.setattr(run, "densities", lambda fitted: {"connected": connected[fitted.params["density"]]})
+    monkeypatch.setattr(run, "judge", SimpleNamespace(figures=lambda *_: ({}, None), densities=lambda fitted: fitted.params))
+    monkeypatch.setattr(run, "_beyond", lambda *_: {})
+    found = run._run(dataclasses.replace(BASE, method="magnitude", density=0.1), None)
+    assert (found["density"], found["training_seconds"], found["all_seconds"], found["trainings"]) == (0.2, 7.0, 11.0, 3)
 
 
 def test_three_trainings_at_most_and_the_nearest_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

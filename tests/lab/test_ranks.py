@@ -24,6 +24,15 @@ def test_what_differs_is_told_apart_and_what_does_not_is_not() -> None:
     assert found.alike == [("good", "same")] and list(found.mean)[-1] == "bad"
 
 
+def test_infinities_are_alike_and_nan_has_no_rank() -> None:
+    """Methods with the same figures were told apart where one of these was infinite."""
+    block = np.arange(8.0)
+    block[0] = np.inf
+    assert ranks({"a": block, "b": block, "c": np.ones(8)}).alike[0] == ("a", "b")
+    with pytest.raises(ValueError, match="NaN for 'b'"):
+        ranks({"a": [1.0], "b": [np.nan]})
+
+
 def test_groups_are_the_longest_runs() -> None:
     differ = {frozenset(pair) for pair in ("ac", "ad", "bd")}
     assert _groups("abcd", differ) == [("a", "b"), ("b", "c"), ("c", "d")]

@@ -78,6 +78,8 @@ def test_refusals() -> None:
         bp.methods.BMRS("uniform", p1=23)
     with pytest.raises(ValueError, match="no 2 pi to leave out"):
         bp.methods.BMRS("uniform", two_pi=False)
+    with pytest.raises(ValueError, match="p1=4 is of prior='uniform', got 'normal'"):
+        bp.methods.BMRS(p1=4)  # it cut by the normal prior, in silence
     with pytest.raises(ValueError, match="threshold must be positive"):
         bp.methods.SBP(threshold=0.0)
     with pytest.raises(ValueError, match=r"begins at -10.0: fit with priors.UnitNoise\(low=-20\)"):

@@ -66,6 +66,8 @@ def test_evidence_is_the_cut_of_units_at_zero() -> None:
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="unknown criterion 'scale'"):
         Shrinkage("scale")
+    with pytest.raises(ValueError, match=r"delta=0\.01 is of criterion='below', got 'factor'"):
+        Shrinkage(delta=1e-2)
     with pytest.raises(ValueError, match="threshold must lie"):
         Shrinkage(threshold=1.5)
     with pytest.raises(ValueError, match=r"without a threshold, got threshold=0.9"):

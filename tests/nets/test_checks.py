@@ -17,6 +17,8 @@ from bayesprune.nets.checks import check_activation, check_counts, check_widths
     [
         ({"hidden": 10}, TypeError, r"hidden must be a sequence.*got 10: write hidden=\(10,\)"),
         ({"hidden": "10"}, TypeError, "hidden must be a sequence"),
+        ({"hidden": map(int, "88")}, TypeError, "hidden must be a sequence"),
+        ({"hidden": {8, 4}}, TypeError, "hidden must be a sequence"),
         ({"hidden": (4, -1)}, ValueError, "hidden must be an integer of at least 1, got -1"),
         ({"num_outputs": "2"}, ValueError, "num_outputs must be an integer of at least 1, got '2'"),
         ({"activation": "relu"}, TypeError, r"activation must be a function, got 'relu': give jax\.nn\.relu"),

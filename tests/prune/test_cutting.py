@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
+from bayesprune.core.schedules import Constant
 from bayesprune.core.types import Evidence, Groups
 from bayesprune.posteriors.correlated import Correlated, marginal
 from bayesprune.posteriors.mean_field import MeanField
@@ -117,6 +118,13 @@ def test_units_that_are_equally_dear_rank_by_their_worth() -> None:
 def test_a_schedule_of_densities_without_a_value_is_refused(density) -> None:
     """It kept one weight of each array, in silence."""
     with pytest.raises(ValueError, match=r"density at step [12] of its schedule must be a share in \(0, 1\], got (nan|inf)"):
+        bp.methods.Cut("snr", density=density)
+
+
+@pytest.mark.parametrize("density", [lambda step: 50.0 / step, Constant(5.0)])
+def test_a_schedule_in_percent_is_refused(density) -> None:
+    """It cut nothing, in silence."""
+    with pytest.raises(ValueError, match=r"density at step 1 of its schedule must be a share in \(0, 1\], got (50|5)\.0"):
         bp.methods.Cut("snr", density=density)
 
 

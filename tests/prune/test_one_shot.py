@@ -33,6 +33,7 @@ def test_parameters_of_numpyro() -> None:
     np.testing.assert_array_equal(pruned.params["w_auto_scale"], np.where(pruned.mask["w"], SCALE, 0))
     assert pruned.params["other"] is PARAMS["other"] and pruned.params["nn$params"] == {}
     assert isinstance(pruned.info, Info) and int(pruned.info.num_alive) == 4
+    assert np.isnan(pruned.info.readiness), "one posterior does not show whether it moves: it was 1, all at rest"
     assert isinstance(pruned, tuple) and pruned._fields == ("params", "mask", "info")
 
 
@@ -85,6 +86,16 @@ def test_the_dead_stay_dead() -> None:
     again = bp.prune_once(pruned.params, bp.methods.Magnitude(density=1.0))
     np.testing.assert_array_equal(again.mask["w"], given["w"])
     assert int(again.info.num_pruned) == 0
+
+
+@pytest.mark.parametrize("params", [PARAMS, {"w": tree()["net"]["w"], "v": tree()["net"]["v"]}], ids=["numpyro", "tree"])
+def test_the_dead_of_a_site_that_prunable_keeps_out_stay_dead(params) -> None:
+    """They came back alive: the result has no mask of that site, and its parameters were whole."""
+    given = {"v": np.array([True, False, True])}
+    pruned = bp.prune_once(params, HALF, prunable=lambda path, shape: path == "w", mask=given)
+    loc = pruned.params["v_auto_loc"] if "v_auto_loc" in params else pruned.params["v"].loc
+    np.testing.assert_array_equal(loc, [1.0, 0.0, 1.0])
+    assert set(pruned.mask) == {"w"}
 
 
 def test_prior_scales_by_number_or_by_site() -> None:

@@ -204,3 +204,9 @@ def test_a_real_limit_of_the_system_is_survived(tmp_path, posterior):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert load_posterior(path).metadata == {"round": 1}
     assert os.listdir(tmp_path) == ["p.safetensors"]
+
+
+def test_parameters_of_which_one_would_overwrite_another_are_refused(tmp_path):
+    """Both were read back as the second of them."""
+    with pytest.raises(TypeError, match=r"param/a\[b\] would be two tensors of one name"):
+        save_posterior(tmp_path / "p.safetensors", {}, {}, {}, params={"a": {"b": np.ones(2)}, "a[b]": np.zeros(2)})

@@ -1,5 +1,7 @@
 """The BMR paper's grid: its cells, its table and figures from made-up records, and one tiny cell run for real."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,17 @@ def test_figures_of_made_up_cells(tmp_path) -> None:
     assert drawn == {
         f"fashion_mnist_{name}.png" for name in ("1_curves", "2_pruned", "3_cdf", "4_first_layer_mlp", "4_first_layer_lenet5")
     }
+
+
+def test_fits_of_another_length_are_in_figures_of_their_own(tmp_path, monkeypatch) -> None:
+    """Those kept of CIFAR-10, of 50 epochs and of 5, were drawn as seeds of one another."""
+    drawn: dict[str, set[int]] = {}
+    for name in ("curves", "shares", "distributions"):
+        monkeypatch.setattr(bmr_figures, name, lambda here: {cell.epochs for cell in here})
+    monkeypatch.setattr(bmr_figures.plots, "save", lambda made, path: drawn.update({path.name: made}))
+    bmr_figures.draw_all(FOUND | {dataclasses.replace(cell, epochs=5): found for cell, found in FOUND.items()}, tmp_path)
+    parts = ("1_curves", "2_pruned", "3_cdf")
+    assert drawn == {f"fashion_mnist_{epochs}x500_{part}.png": {epochs} for epochs in (5, 50) for part in parts}
 
 
 @pytest.mark.every  # its cells run in benchmarks/test_tiny_cells.py

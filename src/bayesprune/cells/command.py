@@ -59,7 +59,9 @@ def parser(study: Study) -> argparse.ArgumentParser:
 
 
 def chosen(study: Study, arguments: argparse.Namespace) -> list[Cell]:
-    """The study's cells, selected and changed by the flags."""
+    """The study's cells, selected and changed by the flags, which a table of all that is finished would not heed."""
+    if arguments.action != "run" and (arguments.only or arguments.seeds or arguments.set):
+        raise ValueError(f"{arguments.action} shows all finished cells: --only, --seeds and --set go with run; leave them out.")
     cells = select(study.cells, arguments.only)
     if not cells:
         raise ValueError(f"--only {' '.join(arguments.only)} leaves none of the {len(study.cells)} cells.")

@@ -32,9 +32,9 @@ def mean_and_range(values: Sequence[float] | np.ndarray) -> str:
 
 
 def mean_and_error(values: Sequence[float] | np.ndarray) -> str:
-    """Mean ± standard error."""
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return f"{np.mean(values):.4g} ± {error:.2g}" if len(values) else MISSING
+    """Mean ± standard error; no error for one value."""
+    error = f" ± {np.std(values, ddof=1) / np.sqrt(len(values)):.2g}" if len(values) > 1 else ""
+    return f"{np.mean(values):.4g}{error}" if len(values) else MISSING
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

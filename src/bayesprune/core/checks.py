@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from bayesprune.core.finite import check_finite
 from bayesprune.core.keys import abstract_key, is_key
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.send import send
 from bayesprune.core.tracing import check_process
 
@@ -218,6 +219,7 @@ def check_mask(mask: object, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
 
 def as_booleans(alive: object, name: str) -> Any:
     """A mask as an array of booleans; of zeros and ones, too. Fractions are refused, and what is traced passes as it is."""
+    alive = without_mask(alive, name)
     array = alive if isinstance(alive, jax.Array | np.ndarray) else np.asarray(alive)
     if array.dtype == bool or isinstance(array, jax.core.Tracer):
         return array

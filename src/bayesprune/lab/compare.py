@@ -3,6 +3,7 @@
 import functools
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from bayesprune.lab import page, plan, tables
 from bayesprune.lab.entry import Entry, rivals, tries
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
-from bayesprune.lab.run import run
+from bayesprune.lab.run import rows_of, run
 from bayesprune.lab.task import net_of
 
 NAME = "compare"
@@ -88,8 +89,8 @@ def compare(
     have one row, at that.
 
     Records go to ``out/compare.jsonl``, a line as soon as a training is finished: the same call goes on where it was stopped,
-    and several machines may share the folder. What fails is a record with its reason. Trainings go through joblib:
-    ``with joblib.parallel_config("dask"): bp.compare(...)`` takes them to a cluster whose machines see the folder.
+    and several machines may share the folder. What fails is a record with its reason, a try besides a warning. Trainings go
+    through joblib: ``with joblib.parallel_config("dask"): bp.compare(...)`` takes them to a cluster that sees the folder.
 
     Args:
         out: folder of the records.
@@ -143,11 +144,18 @@ def compare(
     if ood != "permuted":  # to find after hours of training that it cannot be read, or has rows of another shape, is too late
         load_test(ood, data_dir, like=dataset, pad=architecture.pad(dataset))
     base = Cell(dataset, net, "", 0.0, 0, 0, steps, batch_size=batch_size, rows=rows, ood=ood, noise=sizes)
+    if rows:  # it says how many there are
+        rows_of(base, data_dir)
     folder = Path(out)
     work = functools.partial(_finished, folder=folder, data_dir=data_dir, jobs=jobs, tell=tell)
     trials = plan.tried(base, names, shares, tries) if tries > 1 else []
     found = work(trials)
     chosen = {name: plan.best_try(found, trials, name) for name in names}
+    for name in names:
+        if why := [found[cell]["failed"] for cell in trials if cell.method == name and found[cell]["failed"]]:
+            warnings.warn(
+                f"of {tries} tries of {name!r} {len(why)} failed and chose nothing, the first by {why[0]}", stacklevel=2
+            )
     judged = plan.judged(base, chosen, shares, seeds)
     return Comparison(work(judged), tuple(judged), tries)
 

@@ -44,7 +44,7 @@ def ranks(table: Mapping[str, Sequence[float]], higher_is_better: bool = False) 
     """Mean ranks over blocks, ties shared, and which methods differ.
 
     ``table``: method -> its figure in each block, as many for all. Blocks that share data or seeds are not independent, and
-    p-values then say too much: read them as an order of size.
+    p-values then say too much: read them as an order of size. Raises `ValueError` for NaN; infinity is the worst, or the best.
 
     >>> ranks({"a": [1, 1, 1, 1], "b": [2, 2, 2, 3], "c": [3, 3, 3, 2]}).mean
     {'a': 1.0, 'b': 2.25, 'c': 2.75}
@@ -57,6 +57,8 @@ def ranks(table: Mapping[str, Sequence[float]], higher_is_better: bool = False) 
     if not names:
         return Ranks({}, float("nan"), [], 0)
     values = np.asarray([table[name] for name in names], float) * (-1 if higher_is_better else 1)
+    if lost := [name for name, row in zip(names, values, strict=True) if np.isnan(row).any()]:
+        raise ValueError(f"table has NaN for {lost[0]!r}, which has no rank: leave it out.")
     mean = stats.rankdata(values, axis=0).mean(axis=1)
     order = [names[at] for at in np.argsort(mean, kind="stable")]
     enough = len(names) > 2 and values.shape[1] > 2
@@ -71,7 +73,8 @@ def _differ(table: Mapping[str, np.ndarray]) -> set[frozenset[str]]:
 
     found = []
     for first, second in itertools.combinations(table, 2):
-        apart = table[first] - table[second]
+        with np.errstate(invalid="ignore"):  # two infinities are alike
+            apart = np.where(table[first] == table[second], 0.0, table[first] - table[second])
         p = 1.0 if not apart.any() else float(stats.wilcoxon(apart, zero_method="zsplit").pvalue)
         found.append((p, frozenset((first, second))))
     found.sort(key=lambda one: one[0])

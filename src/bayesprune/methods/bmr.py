@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from bayesprune.core.checks import check_integer, check_name, check_not_negative, check_positive
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
@@ -210,7 +209,6 @@ def bmr_prune(
     idle = (IDLE if ours else 0.0) if idle is None else idle
     margin = (MARGIN if ours and idle and data is None else 0.0) if margin is None else margin
     method = BMR(alpha0, beta0, num_iters, group, dead, idle, margin)
-    result = prune_once(
+    return prune_once(
         params, method, program=program, data=data, prior_scale=prior_scale, prunable=prunable, mask=mask, rng_key=rng_key
     )
-    return result._replace(info=result.info._replace(readiness=np.float32(np.nan)))

@@ -34,8 +34,8 @@ class BMRS:
     dead. ``info.evidence_gained`` is in nats, each unit's once, and always that of the paper's formula.
 
     Raises:
-        ValueError: ``prior`` is unknown, ``p1`` is outside [0, 23), ``two_pi=False`` is given with "uniform"; or, in a fit, the
-            noise's prior does not hold "uniform".
+        ValueError: ``prior`` is unknown, ``p1`` is outside [0, 23), ``two_pi=False`` is given with "uniform", or ``p1`` with
+            "normal"; or, in a fit, the noise's prior does not hold "uniform".
 
     Example:
         >>> BMRS(prior="uniform", p1=4).p1
@@ -53,6 +53,8 @@ class BMRS:
         check_within(self.p1, "p1", f"[0, {MANTISSA})", "it is a number of bits")
         if not self.two_pi and self.prior != "normal":
             raise ValueError("two_pi=False is of prior='normal': the uniform prior's formula has no 2 pi to leave out.")
+        if self.p1 != BMRS.p1 and self.prior != "uniform":
+            raise ValueError(f"p1={self.p1} is of prior='uniform', got {self.prior!r}: give that with it, or leave it out.")
 
     @property
     def needs(self) -> Needs:

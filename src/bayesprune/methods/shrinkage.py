@@ -34,7 +34,8 @@ class Shrinkage:
     go one by one, by the product of theirs and the unit's. Without a density: how much goes is the posterior's say.
 
     Raises:
-        ValueError: ``criterion`` is unknown or takes no ``threshold``, which is outside (0, 1], ``delta`` is not positive.
+        ValueError: ``criterion`` is unknown or takes no ``threshold``, which is outside (0, 1], ``delta`` is not positive,
+            or another criterion than "below" is given one.
 
     Example:
         >>> Shrinkage(criterion="below", delta=1e-2).threshold
@@ -58,6 +59,8 @@ class Shrinkage:
             object.__setattr__(self, "threshold", CUSTOMARY[self.criterion])
         check_share(self.threshold, "threshold", "units of a higher share are cut")
         check_positive(self.delta, "delta")
+        if self.delta != Shrinkage.delta and self.criterion != "below":
+            raise ValueError(f"delta={self.delta} is of criterion='below', got {self.criterion!r}: give that, or leave it out.")
 
     @property
     def needs(self) -> Needs:

@@ -1,16 +1,19 @@
 """What the networks of this package are made with, checked where they are made: inside they would fail without a word."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax
 
 from bayesprune.core.checks import check_function, check_integer, check_within
 
 
-def check_widths(widths: object, name: str) -> None:
-    """Refuse what is no sequence of positive integers; a bare number above all.
+def check_widths(widths: Any, name: str) -> None:
+    """Refuse what is no sequence of positive integers; a bare number above all, and what can be read but once.
 
     >>> check_widths((400, 400), "hidden")
     """
-    if isinstance(widths, str) or not hasattr(widths, "__iter__"):
+    if isinstance(widths, str | Mapping) or not hasattr(widths, "__getitem__"):  # a generator would be empty after this look
         shown = f"({widths!r},)" if isinstance(widths, int) else "(400, 400)"
         raise TypeError(f"{name} must be a sequence, the units of each layer, got {widths!r}: write {name}={shown}.")
     for width in widths:

@@ -21,6 +21,7 @@ Scheduled = float | Callable[[jax.Array], jax.Array]  # a number, or a function 
 RATIOS = ("snr", "expected_abs_over_std", "log_expected_exp_over_std", "evidence", "opd", "obd")
 PRICED = ("unit", "head")
 SEEN = (1, 2, 10, 100)
+ROUNDING = 1e-6  # by which a share may come out above 1
 GROUPED = ("per_output", *PRICED)
 ALL_SCOPES = (*SCOPES, *GROUPED)
 
@@ -45,9 +46,10 @@ def check(score: str, density: Scheduled | None, least: float | None, scope: str
 
 
 def _check_seen(density: Callable[[jax.Array], jax.Array]) -> None:
-    """Refuse a schedule without a value at one of its first steps, or of some later ones: next to nothing would be kept."""
+    """Refuse a schedule that at one of its first steps, or of some later ones, has no value, of which next to nothing would be
+    kept, or one above 1, such as percents: all would be."""
     for number, value in _values(density):
-        if not np.isfinite(np.asarray(value)).all():
+        if not (np.isfinite(shares := np.asarray(value)) & (shares <= 1 + ROUNDING)).all():
             raise ValueError(f"density at step {number} of its schedule must be a share in (0, 1], got {value}.")
 
 

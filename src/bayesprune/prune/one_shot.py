@@ -69,7 +69,8 @@ def prune_once(
         read: how NumPyro parameters become a posterior, where there is no ``program``.
 
     Returns:
-        ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior).
+        ``Pruned(params, mask, info)``: the parameters with dead weights at loc = scale = 0 (the reduced posterior). The
+        record's ``readiness`` is NaN: one posterior alone does not show whether it still moves.
 
     Raises:
         ValueError: the sparsifier reactivates weights, or needs what this posterior does not have; there is no mean-field
@@ -103,6 +104,8 @@ def prune_once(
     check_whole(sparsifier, chosen)
     key: Key = NoKey(DRAWS) if rng_key is None else check_key(rng_key)  # type: ignore[assignment]
     given = {} if mask is None else _given(mask, _shapes(nodes))
+    if kept_out := {path: alive for path, alive in given.items() if path not in chosen}:
+        params = _cut(params, kept_out, nodes, program)
     given = {path: alive for path, alive in given.items() if path in chosen}
     # As they came: within `jax.jit` what was looked at is traced.
     check_given(chosen, {path: alive for path, alive in trees.flatten(mask).items() if path in given})
@@ -115,7 +118,7 @@ def prune_once(
     step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
     state, info = step(key, scored, before, _on_device(params) if seen else {}, seen[0] if seen else ())
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
-    return _result(params, chosen, state, fill_unknown(info), program)
+    return Pruned(_cut(params, state.mask, chosen, program), state.mask, fill_unknown(info._replace(readiness=None)))
 
 
 def _at_least_single(values: jax.Array) -> jax.Array:
@@ -251,12 +254,12 @@ def _under(prior_scale: GivenScale, chosen: dict[str, Any], nodes: dict[str, Any
     return {p: n.under(widths[p]) for p, n in chosen.items()}
 
 
-def _result(params: PyTree, chosen: dict[str, Any], state: SparseState, info: Info, program: Trainable | None) -> Pruned:
+def _cut(params: PyTree, mask: dict[str, Any], nodes: dict[str, Any], program: Trainable | None) -> PyTree:
+    """The parameters with the dead weights of ``mask`` at loc = scale = 0."""
     if isinstance(params, dict) and not _has_nodes(params):
-        cut = getattr(program, "cut", numpyro_params.cut)(params, state.mask)
-        return Pruned(cut, state.mask, info)
-    kept = masks.apply(state.mask, chosen)
-    return Pruned(trees.map_with_path(lambda path, node: kept.get(path, node), params), state.mask, info)
+        return getattr(program, "cut", numpyro_params.cut)(params, mask)
+    kept = masks.apply(mask, {path: nodes[path] for path in mask})
+    return trees.map_with_path(lambda path, node: kept.get(path, node), params)
 
 
 ROWS = 4096  # by which a cut is verified, evenly spaced among all

@@ -36,7 +36,7 @@ def pack(tree: Mapping[Any, Any], name: str, held: Mapping[int, str]) -> tuple[P
     plan: list[Any] = []
     tensors: dict[str, np.ndarray] = {}
     for key, value in tree.items():
-        here = name.format(key)
+        here, more = name.format(key), dict[str, np.ndarray]()
         if type(key) not in (str, int):
             raise TypeError(f"{here} has the key {key!r}: keys must be texts or integers.")
         if not isinstance(value, Mapping | list | tuple) and not jax.tree_util.all_leaves([value]):
@@ -47,15 +47,16 @@ def pack(tree: Mapping[Any, Any], name: str, held: Mapping[int, str]) -> tuple[P
             part, more = pack(value, here.replace("{", "{{").replace("}", "}}") + "[{}]", held)
             if part or not value:
                 plan.append([key, part])
-            tensors |= more
         elif jax.tree.leaves(value):
             array = _numbers(value, here)
             entry: dict[str, Any] = {"tensor": held.get(id(value), here), "dtype": array.dtype.name}
             if id(value) not in held:
                 more = {here: plain(array)} if _ALIVE.format(key) in tree else _thin(here, plain(array))
                 entry |= {"alive": _ALIVE.format(here), "shape": list(array.shape)} if len(more) > 1 else {}
-                tensors |= more
             plan.append([key, entry])
+        if twice := tensors.keys() & more.keys():
+            raise TypeError(f"{min(twice)} would be two tensors of one name: name one of the two keys anew.")
+        tensors |= more
     return plan, tensors
 
 

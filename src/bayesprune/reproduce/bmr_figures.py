@@ -13,10 +13,16 @@ MEASURES = {"accuracy": "accuracy", "ece_quantile": "ECE, 20 equal-mass bins", "
 
 
 def draw_all(found: cells.Found, folder: Path) -> None:
-    """One file for each data set and figure, in ``folder``: curves, pruned and connected shares, cdf by layer, heat maps."""
+    """One file for each data set and figure, in ``folder``: curves, pruned and connected shares, cdf by layer, heat maps.
+
+    Fits of another length have files of their own: side by side a short one would look like a seed of a long one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for dataset in dict.fromkeys(cell.dataset for cell in found):
-        here = {cell: record for cell, record in found.items() if cell.dataset == dataset}
+    lengths = dict.fromkeys((cell.dataset, cell.epochs, cell.steps_per_epoch) for cell in found)
+    for length in lengths:
+        here = {c: record for c, record in found.items() if (c.dataset, c.epochs, c.steps_per_epoch) == length}
+        alone = sum(other[0] == length[0] for other in lengths) == 1
+        dataset = length[0] if alone else "{}_{}x{}".format(*length)
         plots.save(curves(here), folder / f"{dataset}_1_curves.png")
         if any(cell.method == "bmr" for cell in here):
             plots.save(shares(here), folder / f"{dataset}_2_pruned.png")
