@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesprune.core import masks, trees
 from bayesprune.core.checks import check_fields, check_function, check_key, check_mask, check_object, check_positive, check_site
+from bayesprune.core.compiling import quickly
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
 from bayesprune.core.masks import gone
@@ -115,8 +116,10 @@ def prune_once(
         state = state._replace(step=send(warm_up, np.int32))
     before = state._replace(mask=_left(chosen, given))
     seen = None if program is None or data is None or not isinstance(params, dict) else some_rows(data)
-    step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0)
-    state, info = step(key, scored, before, _on_device(params) if seen else {}, seen[0] if seen else ())
+    given_to = (key, scored, before, _on_device(params) if seen else {}, seen[0] if seen else ())
+    alone = not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(given_to))
+    step = _compiled(sparsifier, _groups(sparsifier, program), program if seen else None, seen[1] if seen else 0, alone)
+    state, info = step(*given_to)
     state, info = _settled(Paths.of(program, sparsifier), before, state, info)
     return Pruned(_cut(params, state.mask, chosen, program), state.mask, fill_unknown(info._replace(readiness=None)))
 
@@ -147,11 +150,12 @@ def _settled(paths: Paths, before: SparseState, after: SparseState, info: Info) 
 
 @functools.lru_cache(maxsize=32)
 def _compiled(
-    sparsifier: Sparsifier, groups: Groups | None, program: Trainable | None, num_rows: int
+    sparsifier: Sparsifier, groups: Groups | None, program: Trainable | None, num_rows: int, alone: bool
 ) -> Callable[..., tuple[SparseState, Any]]:
     """One step, as one program instead of dozens of small ones, each of which would be compiled at the first call.
 
-    ``program``: None where there are no rows by which the act is verified.
+    ``program``: None where there are no rows by which the act is verified. ``alone``: not within another program, which is
+    compiled as a whole.
     """
 
     def step(
@@ -165,7 +169,7 @@ def _compiled(
             new, info = verify(bound, posterior, state.mask, new, info)
         return new, info
 
-    return jax.jit(step)
+    return jax.jit(step, compiler_options=quickly() if alone else None)
 
 
 def _ask(program: Trainable, data: GivenRows | None, params: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
@@ -182,18 +183,17 @@ def _mixed(rng_key: jax.Array, counts: Int64[np.ndarray, " members"]) -> Int64[n
 def _networks(rng_key: jax.Array, member: Member, number: int, count: int, union: BNN) -> Values:
     """The first ``count`` of ``number`` networks of a member: site -> (count, ...), the noise's own numbers among them.
 
-    ``number``, that of all members together, decides what is compiled: the members of a form share it.
+    ``number``, that of all members together, decides what is compiled: the members of a form share it, each with its count.
     """
     own = network.build(member.network)
     beside = tuple(name for name in sites_of(union) if not name.startswith((LINEAR, "Dense_")))
-    indices = send(np.arange(number, dtype=np.int32))
-    found = _drawing(own, beside)(rng_key, send_all(member.params), send_all(member.mask), indices)
+    found = _drawing(own, beside, number)(rng_key, send_all(member.params), send_all(member.mask), send(count, np.int32))
     return {site: np.asarray(value)[:count] for site, value in found.items()}
 
 
 @functools.lru_cache(maxsize=32)
-def _drawing(bnn: BNN, beside: tuple[str, ...]) -> Callable[..., dict[str, jax.Array]]:
-    """Networks of a posterior, each by its number: its weights as they are cut, and the sites ``beside`` them."""
+def _drawing(bnn: BNN, beside: tuple[str, ...], number: int) -> Callable[..., dict[str, jax.Array]]:
+    """Networks of a posterior, the first ``count`` of ``number``: weights as they are cut, and the sites ``beside`` them."""
 
     def one(rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], index: jax.Array) -> dict[str, Any]:
         weights = lambda: bnn.prior.model(bnn.layout, **rows_of(bnn.prior, 1))  # noqa: E731
@@ -201,8 +201,11 @@ def _drawing(bnn: BNN, beside: tuple[str, ...]) -> Callable[..., dict[str, jax.A
         sites = draw_sites(bnn, rng_key, index, params, mask)
         return model() | {name: sites[name] for name in beside}
 
-    def networks(rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], indices: jax.Array) -> dict[str, jax.Array]:
-        return jax.lax.map(functools.partial(one, rng_key, params, mask), indices)  # type: ignore[no-any-return]
+    def networks(rng_key: jax.Array, params: dict[str, Any], mask: dict[str, Any], count: jax.Array) -> dict[str, jax.Array]:
+        drawn = functools.partial(one, rng_key, params, mask)
+        room = jax.tree.map(lambda site: jnp.zeros((number, *site.shape), site.dtype), jax.eval_shape(drawn, 0))
+        put = lambda index, found: jax.tree.map(lambda into, value: into.at[index].set(value), found, drawn(index))  # noqa: E731
+        return jax.lax.fori_loop(0, count, put, room)  # type: ignore[no-any-return]
 
     return jax.jit(by_one_thread(networks), compiler_options=quickly())
 
