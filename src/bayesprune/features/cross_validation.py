@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float64, Int, Real, Shaped
 
 from bayesprune.core import checks
+from bayesprune.core.numbers import without_mask
 from bayesprune.prune import choose
 
 
@@ -34,7 +35,7 @@ def top_fraction(importance: Real[ArrayLike, " features"], fraction: float) -> B
     Source: Saha, Liu & Liang (2024), Algorithm 2.
     """
     checks.check_share(fraction, "fraction", "it is the share of the inputs that is kept, so 0.2 keeps a fifth")
-    values = np.asarray(importance, np.float64)
+    values = np.asarray(without_mask(importance, "importance"), np.float64)
     if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
         raise ValueError(f"importance must be of shape (features,), without NaN, got {values.shape}: is the fit finite?")
     keep = np.zeros(values.size, bool)
