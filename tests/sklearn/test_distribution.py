@@ -97,3 +97,12 @@ def test_several_targets_and_counts():
     quantiles = model.predict_quantiles(x, (0.05, 0.95))
     np.testing.assert_array_equal(quantiles, np.round(quantiles))
     assert 0.85 < np.mean((quantiles[:, 0] <= counts) & (counts <= quantiles[:, 1])) <= 1
+
+
+def test_one_column_is_not_the_target_of_every_output(fitted):
+    model, x, y = fitted
+    rng = np.random.default_rng(0)
+    two = bp.BayesianSparseRegressor(hidden=(), num_steps=20, num_samples=5, random_state=0).fit(x, rng.standard_normal((5, 2)))
+    for targets, estimator, wanted in ((y, two, 2), (y[:, None], two, 2), (np.stack([y, y], axis=1), model, 1)):
+        with pytest.raises(ValueError, match=rf"y has {3 - wanted} column\(s\), and the fit had {wanted}"):
+            estimator.log_density(x, targets)
