@@ -106,3 +106,11 @@ def test_one_column_is_not_the_target_of_every_output(fitted):
     for targets, estimator, wanted in ((y, two, 2), (y[:, None], two, 2), (np.stack([y, y], axis=1), model, 1)):
         with pytest.raises(ValueError, match=rf"y has {3 - wanted} column\(s\), and the fit had {wanted}"):
             estimator.log_density(x, targets)
+
+
+def test_masked_quantiles_and_weights_are_refused(fitted):
+    model, x, y = fitted
+    with pytest.raises(ValueError, match="quantiles is a masked array"):
+        model.predict_quantiles(x, np.ma.array([0.5, 0.9], mask=[0, 1]))
+    with pytest.raises(ValueError, match="sample_weight is a masked array"):
+        model.score(x, y, sample_weight=np.ma.array(np.ones(5), mask=[0, 0, 0, 0, 1]))

@@ -47,7 +47,7 @@ class PredictiveDistribution:
         another likelihood they are of 20 targets of each network, with an error of about sqrt(p (1 - p) / (20 num_samples))
         in p.
         """
-        x, levels = self._rows(X), np.asarray(quantiles, np.float64)
+        x, levels = self._rows(X), np.asarray(without_mask(quantiles, "quantiles"), np.float64)
         if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of probabilities in (0, 1), got {quantiles!r}.")
         quantiles_of = functools.partial(_quantiles, levels, kind_of(self.bnn_, self.params_) == "gaussian")

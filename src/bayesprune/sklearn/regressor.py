@@ -234,7 +234,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def score(self, X: ArrayLike | Any, y: ArrayLike | Any, sample_weight: ArrayLike | Any | None = None) -> float:
         """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
-        y = numbers.without_mask(y, "y")
+        y, sample_weight = numbers.without_mask(y, "y"), numbers.without_mask(sample_weight, "sample_weight")
         missing = gaps.gaps_in(y, self.likelihood)
         if missing is None:
             return super().score(X, y, sample_weight)
