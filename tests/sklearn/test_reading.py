@@ -342,3 +342,11 @@ def test_complex_numbers_and_written_truth_values_name_what_helps() -> None:
         reading.apply(truths.assign(lift=truths.lift.astype(str)))
     with pytest.raises(ValueError, match="which leaves gaps"):
         reading.apply(truths.assign(lift="high"))
+
+
+def test_a_gap_in_a_list_of_rows_is_one_as_in_a_frame() -> None:
+    frame = pd.DataFrame({"size": np.arange(30.0), "town": ["a", "b", None] * 10})
+    reading, found = fit_reading(frame, np.arange(30.0), labels=False, seed=0)
+    rows = [[0.0, "a"], [1.0, "b"], [2.0, np.nan]]
+    np.testing.assert_array_equal(reading.apply(rows), found[:3])
+    np.testing.assert_array_equal(reading.apply(tuple(map(tuple, rows))), found[:3])

@@ -92,7 +92,9 @@ class Reading(NamedTuple):
             return X
         import pandas as pd
 
-        return pd.DataFrame(np.asarray(X), columns=list(self.columns))
+        # Of lists with texts NumPy would make texts of gaps, too.
+        rows = np.array(X, object) if isinstance(X, list | tuple) else np.asarray(X)
+        return pd.DataFrame(rows, columns=list(self.columns))
 
 
 def of_numbers(x: Float[np.ndarray, "rows numbers"]) -> Reading:
