@@ -43,13 +43,28 @@ def of_polars(X: Any) -> Any:
 def check_frame(X: object) -> None:
     """Refuse names that are not each column's own, and arrays of dates."""
     if not is_frame(X):
-        dtype = getattr(X, "dtype", None)
-        if getattr(dtype, "kind", "") in ("m", "M"):
-            raise ValueError(f"X holds dates ({dtype}): give them in a pandas DataFrame, whose columns of dates are read.")
+        if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+            raise _dates_in(X.dtype)  # type: ignore[attr-defined]
         return
     if not X.columns.is_unique:
         name = X.columns[X.columns.duplicated()][0]
         raise ValueError(f"several columns of X have the name {name!r}: rename them, or leave out all but one.")
+
+
+def check_no_moments(X: object) -> None:
+    """Refuse dates of NumPy's in a list, or among objects: as floats they would be days, or nanoseconds, since 1970."""
+    try:
+        X = np.asarray(X) if isinstance(X, list | tuple) else X
+    except (TypeError, ValueError):
+        return
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        X = next((value for value in X.flat if isinstance(value, np.datetime64 | np.timedelta64)), X)
+    if isinstance(X, np.ndarray | np.generic) and X.dtype.kind in "mM":
+        raise _dates_in(X.dtype)
+
+
+def _dates_in(dtype: object) -> ValueError:
+    return ValueError(f"X holds dates ({dtype}): give them in a pandas DataFrame, whose columns of dates are read.")
 
 
 def names_of(X: object) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from bayesprune.sklearn.frames import (
     Kinds,
     check_frame,
     check_no_dates,
+    check_no_moments,
     in_order,
     is_frame,
     kinds_of,
@@ -207,6 +208,7 @@ class WithRows:
     def _read(self: Any, X: GivenTable, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        check_no_moments(X)
         check_frame(X := _with_gaps(of_polars(X)))
         self._names = names_of(X)
         if not is_encoded(X):
@@ -227,6 +229,8 @@ class WithRows:
     def _rows(self: Any, X: ArrayLike | Any) -> np.ndarray:
         """Rows to predict, checked."""
         check_is_fitted(self)
+        if self._reading.columns is None:
+            check_no_moments(X)
         check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
         X = in_order(X, self._names)
         if self._reading.encoder is None:
