@@ -19,6 +19,7 @@ from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
     Kinds,
+    check_digits,
     check_frame,
     check_no_dates,
     check_no_moments,
@@ -210,6 +211,7 @@ class WithRows:
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         check_no_moments(X)
         check_frame(X := _with_gaps(of_polars(X)))
+        check_digits(X, "X")
         self._names = names_of(X)
         if not is_encoded(X):
             try:
