@@ -145,6 +145,10 @@ def test_bad_e_values_are_named():
         lambda w: features.expected_fdr(w / 5.0, w > 0),
         lambda w: features.expected_fdr(np.full(5, 0.5), w > 0),
         lambda w: features.top_fraction(w, 0.4),
+        lambda w: features.inclusion_probabilities([w[:, None] / 5.0]),
+        lambda w: features.choose_fraction(
+            jax.random.key(0), lambda *given: 1.0, np.ones((5, 2)), w, lambda *given: np.arange(2.0), (1.0,), num_folds=2
+        ),
         lambda w: features.correlated_groups(np.ma.stack([w, w**2], axis=1)),
     ],
 )

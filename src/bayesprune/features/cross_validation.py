@@ -109,6 +109,7 @@ def choose_fraction(
     """
     key = checks.check_key(rng_key)
     checks.check_name("rule", rule, RULES)
+    x, y = without_mask(x, "x"), without_mask(y, "y")
     rows = _check_rows(x, y, num_folds)
     for fraction in fractions:
         checks.check_share(fraction, "fractions", "each is a share of the inputs, so 0.2 keeps a fifth")
