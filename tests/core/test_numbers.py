@@ -40,11 +40,17 @@ def test_nothing_is_copied_that_fits() -> None:
         (np.array(["a"]), TypeError, "x must hold numbers"),
         ([[1.0], [1.0, 2.0]], TypeError, "x must be an array, got list"),
         (np.array(["2020-01-01"], "M8[D]"), TypeError, "x must hold numbers"),
+        ([np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([3.0, 4.0])], ValueError, r"x is a masked array with 1 masked"),
+        ([1.0, np.ma.masked], ValueError, r"x is a masked array with 1 masked"),
     ],
 )
 def test_the_rest_is_refused(value, kind, message) -> None:
     with pytest.raises(kind, match=message):
         real_numbers(value, "x")
+
+
+def test_masked_rows_that_hide_nothing_are_an_array() -> None:
+    np.testing.assert_array_equal(real_numbers([np.ma.array([1.0, 2.0]), [3.0, 4.0]], "x"), [[1, 2], [3, 4]])
 
 
 def test_joined_blocks_are_let_go() -> None:

@@ -98,3 +98,14 @@ def test_bad_knobs_and_bad_images_are_refused(rng_key) -> None:
         CropFlip()(rng_key, jnp.asarray(IMAGE))
     with pytest.raises(TypeError, match=r"rng_key must be a JAX random key"):
         CropFlip()(0, jnp.asarray(IMAGE[None]))
+
+
+@pytest.mark.parametrize("flip", [0.25, "no"])
+def test_a_share_of_mirrored_images_is_no_flip(flip) -> None:
+    with pytest.raises(TypeError, match="flip must be True or False"):
+        CropFlip(flip=flip)
+
+
+def test_bytes_are_not_filled_with_what_they_cannot_hold(rng_key) -> None:
+    with pytest.raises(ValueError, match=r"fill=0\.5 is no uint8"):
+        CropFlip(pad=1, fill=0.5)(rng_key, jnp.ones((1, 2, 2, 1), jnp.uint8))

@@ -85,3 +85,8 @@ def test_load_takes_them_by_name_and_the_seed_decides(name, rows, features):
 def test_bad_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_share_is_of_the_first_experiment_alone():
+    with pytest.raises(ValueError, match="must be one of saha_1, with weights of sum 1"):
+        data.saha_influence(data.saha_2(seed=0, num_features=2))

@@ -84,3 +84,20 @@ def test_a_column_that_varies_by_its_rounding_is_constant(pair):
     assert np.abs(scaling.apply(np.float32([pair]).reshape(-1, 1))).max() < 1e-6 * abs(pair[0])
     single = np.float32(0.3)
     assert data.fit_scaling(np.array([single, np.nextafter(single, np.float32(1))])).scale == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("field", ["x", "y"])
+def test_what_is_not_finite_in_the_test_part_is_refused(field, value):
+    train, test = table(0, 50), table(1, 20)
+    getattr(test, field)[3] = value
+    with pytest.raises(ValueError, match=f"test.{field} must be finite"):
+        data.standardise(train, test, targets=True)
+
+
+def test_one_column_is_not_taken_for_all_of_them():
+    train, test = table(0, 50), table(1, 20)
+    with pytest.raises(ValueError, match=r"rows of x must have one shape, got \(3,\) in train, \(1,\) in test"):
+        data.standardise(train, test._replace(x=test.x[:, :1]))
+    with pytest.raises(ValueError, match="rows of y must have one shape"):
+        data.standardise(train._replace(y=train.x), test, targets=True)

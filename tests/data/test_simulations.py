@@ -121,3 +121,8 @@ def test_linear_regression_knows_its_weights():
 def test_bad_arguments_are_named(call, message):
     with pytest.raises((ValueError, TypeError), match=message):  # a wrong type is told first by the tests' type checker
         call()
+
+
+def test_classes_without_noise_are_not_asked_for_with_some():
+    with pytest.raises(ValueError, match=r"noise_scale=5\.0 means nothing for 'simulation_e3'"):
+        data.simulate("simulation_e3", seed=0, num_train=5, num_test=5, num_features=5, noise_scale=5.0)

@@ -133,3 +133,28 @@ def test_bad_e_values_are_named():
     with pytest.raises(ValueError, match="at or above 0"):
         features.select_by_e_values(np.array([-1.0]), 0.1)
     assert not features.select_by_e_values(np.zeros(4), 0.5).any()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda w: knockoff_select(w, 0.34),
+        lambda w: features.knockoff_e_values(w[None], 0.34),
+        lambda w: features.select_by_e_values(w, 0.34),
+        lambda w: features.control_fdr(w / 5.0, 0.34),
+        lambda w: features.expected_fdr(w / 5.0, w > 0),
+        lambda w: features.expected_fdr(np.full(5, 0.5), w > 0),
+        lambda w: features.top_fraction(w, 0.4),
+        lambda w: features.inclusion_probabilities([w[:, None] / 5.0]),
+        lambda w: features.choose_fraction(
+            jax.random.key(0), lambda *given: 1.0, np.ones((5, 2)), w, lambda *given: np.arange(2.0), (1.0,), num_folds=2
+        ),
+        lambda w: features.correlated_groups(np.ma.stack([w, w**2], axis=1)),
+    ],
+)
+def test_what_a_mask_hides_is_not_counted(read) -> None:
+    w = np.ma.array([5.0, 4.0, 3.0, 1.0, 0.5])
+    read(w)
+    w[0] = np.ma.masked
+    with pytest.raises(ValueError, match="masked"):
+        read(w)

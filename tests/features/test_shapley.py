@@ -99,3 +99,11 @@ def test_every_world_is_dealt_equally_often_and_twice(worlds: int, pairs: int) -
     shapley_of_worlds(np.random.default_rng(0), game, 3, worlds, pairs)
     counts = np.bincount(seen[0].ravel(), minlength=worlds)
     assert len(set(counts)) == 1 and counts[0] >= 2 * 8  # of two orders, four coalitions each
+
+
+def test_a_game_of_other_coalitions_than_were_asked_for_is_refused() -> None:
+    game = lambda who: np.arange(17.0)  # noqa: E731
+    with pytest.raises(ValueError, match=r"one value for each of 4 coalitions, got shape \(17,\)"):
+        shapley_exact(game, 2)
+    with pytest.raises(ValueError, match=r"one value for each of 3 coalitions, got shape \(17,\)"):
+        shapley_sampled(np.random.default_rng(0), game, 2)

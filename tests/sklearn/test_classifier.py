@@ -107,7 +107,11 @@ def test_labels_that_cannot_be_sorted_are_refused_with_the_remedy():
     mixed[:60] = 1
     with pytest.raises(ValueError, match=r"labels of types that cannot be sorted \(int, str\): make texts of all"):
         bp.BayesianSparseClassifier().fit(x, mixed)
+    with pytest.raises(ValueError, match=r"types that cannot be sorted \(int, str\)"):
+        bp.BayesianSparseClassifier().fit(x[:60], [1, "1"] * 30)  # of a list NumPy makes texts
     check_labels(np.array([1, 2.0, True], object))  # these can
+    check_labels([1, 2.0, True, np.int8(3)])
+    check_labels([["a"], ["b"]])
 
 
 WORDS = "unexpected keyword argument 'sample_weight': rows count alike. Repeat those that count more"

@@ -11,6 +11,7 @@ def test_eq_21_30_is_the_smallest_score_that_enough_are_at_or_below() -> None:
         enough = [s for s in scores if (scores <= s).sum() >= (len(scores) + 1) * level]
         assert threshold(scores, level) == min(enough)
     assert threshold(scores[:8], 0.9) == np.inf
+    assert threshold(scores, 1e-12) == scores.min()
 
 
 def test_missing_scores_count_for_nothing_and_outputs_apart() -> None:

@@ -239,3 +239,11 @@ def test_a_weekday_is_learned_and_explained_as_one_column() -> None:
     assert reasons.values.shape[1] == 2 and np.abs(reasons.values[:, 0]).sum() > 20 * np.abs(reasons.values[:, 1]).sum()
     written = frame.assign(day=frame.day.astype(str))
     np.testing.assert_array_equal(model.predict(written[300:]), model.predict(frame[300:]))
+
+
+@pytest.mark.parametrize("word", ["now", "today"])
+def test_words_that_mean_another_day_every_day_are_no_dates(word: str) -> None:
+    frame = pd.DataFrame({"day": HELD["texts"], "size": np.arange(60.0)})
+    reading, _ = fit_reading(frame, np.arange(60.0), labels=False, seed=0)
+    with pytest.raises(ValueError, match=f"column 'day' of X is one of dates, and holds what is none, '{word}'"):
+        reading.apply(pd.DataFrame({"day": [word, "2024-03-01"], "size": [1.0, 2.0]}))

@@ -97,3 +97,20 @@ def test_several_targets_and_counts():
     quantiles = model.predict_quantiles(x, (0.05, 0.95))
     np.testing.assert_array_equal(quantiles, np.round(quantiles))
     assert 0.85 < np.mean((quantiles[:, 0] <= counts) & (counts <= quantiles[:, 1])) <= 1
+
+
+def test_one_column_is_not_the_target_of_every_output(fitted):
+    model, x, y = fitted
+    rng = np.random.default_rng(0)
+    two = bp.BayesianSparseRegressor(hidden=(), num_steps=20, num_samples=5, random_state=0).fit(x, rng.standard_normal((5, 2)))
+    for targets, estimator, wanted in ((y, two, 2), (y[:, None], two, 2), (np.stack([y, y], axis=1), model, 1)):
+        with pytest.raises(ValueError, match=rf"y has {3 - wanted} column\(s\), and the fit had {wanted}"):
+            estimator.log_density(x, targets)
+
+
+def test_masked_quantiles_and_weights_are_refused(fitted):
+    model, x, y = fitted
+    with pytest.raises(ValueError, match="quantiles is a masked array"):
+        model.predict_quantiles(x, np.ma.array([0.5, 0.9], mask=[0, 1]))
+    with pytest.raises(ValueError, match="sample_weight is a masked array"):
+        model.score(x, y, sample_weight=np.ma.array(np.ones(5), mask=[0, 0, 0, 0, 1]))

@@ -208,3 +208,17 @@ def test_an_estimator_reads_columns_by_numbers_that_are_their_names(encoded: boo
         model.predict(frame.rename(columns={0: 5}))
     with pytest.raises(ValueError, match="features"):
         model.predict(frame.iloc[:, 1:])
+
+
+def test_whole_numbers_that_float64_cannot_tell_apart_are_refused() -> None:
+    numbers, small = 2**60 + np.arange(40), np.arange(40)
+    model = bp.BayesianSparseRegressor(hidden=(), num_steps=20, num_samples=5, random_state=0)
+    for values, name in ((numbers[:, None], "X"), (numbers.tolist(), "X"), (pd.DataFrame({"id": numbers}), "column 'id' of X")):
+        with pytest.raises(ValueError, match=f"^{name} holds whole numbers up to 1152921504606847015 that vary by 11.5, and"):
+            model.fit(np.reshape(values, (40, 1)).tolist() if isinstance(values, list) else values, small)
+    for y in (numbers, numbers.tolist(), pd.Series(numbers), np.stack([numbers, small], axis=1)):
+        with pytest.raises(ValueError, match=r"^y holds whole numbers up to"):
+            model.fit(small[:, None], y)
+    frames.check_digits(2**60 + 10**9 * np.arange(40), "y")
+    frames.check_digits(np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max]), "y")
+    frames.check_digits(np.full(3, 2**60), "y")

@@ -7,6 +7,13 @@ import bayesprune as bp
 from bayesprune.sklearn import base, choosing, forms
 
 
+def test_a_row_that_several_folds_hold_out_calibrates_once() -> None:
+    """40 rows say nothing of .98: the 41 st of them would have to be known."""
+    x = np.random.default_rng(0).standard_normal((40, 2))
+    model = bp.BayesianSparseRegressor(hidden=(), num_steps=20, num_samples=5, random_state=0, presets="best", held_out=0.5)
+    assert np.isinf(model.fit(x, x[:, 0]).predict(x[:1], interval=0.98)[1]).all()
+
+
 @pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("labels", [False, True])

@@ -342,3 +342,32 @@ def test_complex_numbers_and_written_truth_values_name_what_helps() -> None:
         reading.apply(truths.assign(lift=truths.lift.astype(str)))
     with pytest.raises(ValueError, match="which leaves gaps"):
         reading.apply(truths.assign(lift="high"))
+
+
+def test_a_gap_in_a_list_of_rows_is_one_as_in_a_frame() -> None:
+    frame = pd.DataFrame({"size": np.arange(30.0), "town": ["a", "b", None] * 10})
+    reading, found = fit_reading(frame, np.arange(30.0), labels=False, seed=0)
+    rows = [[0.0, "a"], [1.0, "b"], [2.0, np.nan]]
+    np.testing.assert_array_equal(reading.apply(rows), found[:3])
+    np.testing.assert_array_equal(reading.apply(tuple(map(tuple, rows))), found[:3])
+
+
+@pytest.mark.parametrize("moment", [np.datetime64("2024-03-01"), np.timedelta64(3, "D")])
+def test_dates_of_numpy_s_in_lists_and_among_objects_are_no_numbers(moment) -> None:
+    x = np.arange(40.0)[:, None]
+    model = bp.BayesianSparseRegressor(hidden=(), num_steps=20, num_samples=5, random_state=0)
+    held = [[moment + day] for day in range(40)]
+    for rows in (
+        held,
+        np.array(held, object),
+        tuple(held),
+        [np.array(row, "M8[ns]" if "datetime" in moment.dtype.name else "m8[ns]") for row in held],
+    ):
+        with pytest.raises(ValueError, match=r"X holds dates \((datetime|timedelta)64"):
+            model.fit(rows, x[:, 0])
+    with pytest.raises(ValueError, match="X holds dates"):
+        bp.BayesianFeatureSelector(model).fit(held, x[:, 0])
+    model.fit(x, x[:, 0])
+    with pytest.raises(ValueError, match="X holds dates"):
+        model.predict(held)
+    assert len(model.predict([[1.0], [None]])) == 2

@@ -87,7 +87,7 @@ def joined(blocks: list[np.ndarray]) -> np.ndarray:
 
 
 def without_mask(value: object, name: str) -> Any:
-    """The value as it is, but of NumPy's masked arrays the array: what a mask hides is no number to count with.
+    """The value as it is, but of NumPy's masked arrays, and lists of such, the array: what a mask hides is no number to count.
 
     Raises:
         ValueError: a masked entry.
@@ -95,6 +95,8 @@ def without_mask(value: object, name: str) -> Any:
     >>> without_mask(np.ma.array([1.0, 2.0]), "x")
     array([1., 2.])
     """
+    if isinstance(value, list) and any(isinstance(part, np.ma.MaskedArray) for part in value):
+        value = np.ma.array(value)
     if not isinstance(value, np.ma.MaskedArray):
         return value
     if hidden := int(np.ma.count_masked(value)):

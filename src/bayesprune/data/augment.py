@@ -1,12 +1,14 @@
 """Augmentation of images on the device: a function of a key and a minibatch, to go into a compiled training step."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Shaped
 
-from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.checks import check_integer, check_key, got
 from bayesprune.core.given import RandomKey
 
 
@@ -26,8 +28,9 @@ class CropFlip:
     draws for itself. Hashes by its knobs, so that equal ones share a compiled function.
 
     Raises:
-        ValueError: ``pad`` is no whole number, x is no batch of images, or ``fill`` has another number of channels.
-        TypeError: ``rng_key`` is no random key.
+        ValueError: ``pad`` is no whole number, x is no batch of images, or ``fill`` has another number of channels, or
+            numbers that the dtype of x does not have.
+        TypeError: ``flip`` is no truth value, or ``rng_key`` no random key.
 
     Example:
         >>> import jax, jax.numpy as jnp
@@ -39,11 +42,13 @@ class CropFlip:
     """
 
     pad: int = 4
-    flip: bool = True
+    flip: bool | Any = True
     fill: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
         check_integer(self.pad, "pad", minimum=0)
+        if self.flip not in (True, False):
+            raise TypeError(f"flip must be True or False, got {got(self.flip)}: images are mirrored with probability 1/2.")
 
     def __call__(
         self, rng_key: RandomKey, x: Shaped[Array, "rows height width channels"]
@@ -68,5 +73,7 @@ class CropFlip:
     def _check(self, x: Array) -> None:
         if x.ndim != 4:
             raise ValueError(f"x must be images (rows, height, width, channels), got shape {x.shape}: reshape them.")
+        if self.pad and not jnp.issubdtype(x.dtype, jnp.floating) and (np.asarray(self.fill) != np.round(self.fill)).any():
+            raise ValueError(f"fill={self.fill} is no {x.dtype}, which x is: make floats of x, or fill with whole numbers.")
         if isinstance(self.fill, tuple) and len(self.fill) != x.shape[-1]:
             raise ValueError(f"fill must be one number or one per channel, got {len(self.fill)} for {x.shape[-1]} channels.")

@@ -56,7 +56,7 @@ def saha_influence(simulation: Simulation) -> float:
     It is the explained share of the squared target, without unit; in expectation alpha² / ((1 - alpha)² + alpha² + noise²).
 
     Raises:
-        ValueError: the simulation does not have two inputs and their weights.
+        ValueError: the simulation does not have two inputs, and weights of sum 1.
 
     Example:
         >>> from bayesprune import data
@@ -67,6 +67,8 @@ def saha_influence(simulation: Simulation) -> float:
     """
     if simulation.weights.shape != (2,):
         raise ValueError(f"simulation must be one of saha_1, with two weights, got {len(simulation.weights)}: make it anew.")
+    if abs(float(simulation.weights.sum()) - 1.0) > 1e-6:
+        raise ValueError(f"simulation must be one of saha_1, with weights of sum 1, got {simulation.weights}: make it anew.")
     x2, y = simulation.train.x[:, 1].astype(np.float64), simulation.train.y.astype(np.float64)
     return float(1.0 - np.sum((y - float(simulation.weights[1]) * x2) ** 2) / np.sum(y**2))
 

@@ -84,7 +84,8 @@ def standardise(train: Dataset, test: Dataset, targets: bool = False) -> tuple[D
         (train, test) in float32. `fit_scaling` of the raw training targets takes predictions back to their units.
 
     Raises:
-        ValueError: a value is not finite, there are no training rows, or ``targets`` is asked of integer labels.
+        ValueError: a value is not finite, there are no training rows, rows of the parts differ in shape, or ``targets`` is
+            asked of integer labels.
 
     Example:
         >>> from bayesprune import data
@@ -95,6 +96,11 @@ def standardise(train: Dataset, test: Dataset, targets: bool = False) -> tuple[D
     """
     if targets and not np.issubdtype(np.asarray(train.y).dtype, np.floating):
         raise ValueError(f"targets=True is for real targets, got y of dtype {np.asarray(train.y).dtype}: pass targets=False.")
+    for name, one, other in (("x", train.x, test.x), *([("y", train.y, test.y)] if targets else [])):
+        if (shape := np.shape(one)[1:]) != np.shape(other)[1:]:
+            raise ValueError(f"rows of {name} must have one shape, got {shape} in train, {np.shape(other)[1:]} in test.")
+        if not np.isfinite(np.asarray(without_mask(other, f"test.{name}"), np.float64)).all():
+            raise ValueError(f"test.{name} must be finite: drop those rows, or fill them in.")
     inputs = fit_scaling(train.x)
     outputs = fit_scaling(train.y) if targets else Scaling(np.zeros(()), np.ones(()))
     parts = [Dataset(inputs.apply(part.x), outputs.apply(part.y) if targets else part.y) for part in (train, test)]

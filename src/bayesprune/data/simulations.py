@@ -53,7 +53,7 @@ def simulate(
         name: "simulation_e1", "simulation_e2", "simulation_e3", "simulation_svbnn" or "simulation_svbnn_normal".
         seed: a whole number of at least 0; the same seed gives the same rows.
         num_train, num_test, num_features: 0 takes the paper's: 10240 and 1024 rows (SVBNN: 3000 and 10000).
-        noise_scale: standard deviation of the noise, in the target's units; 1 in the papers.
+        noise_scale: standard deviation of the noise, in the target's units; 1 in the papers. Not for E3.
 
     Raises:
         ValueError: the name is unknown, or a number is out of range.
@@ -74,6 +74,10 @@ def simulate(
     check_counts(num_train=num_train, num_test=num_test)
     checks.check_integer(num_features, "num_features", minimum=RELEVANT[name])
     checks.check_not_negative(noise_scale, "noise_scale")
+    if name == "simulation_e3" and noise_scale not in (0.0, 1.0):
+        raise ValueError(
+            f"noise_scale={noise_scale} means nothing for 'simulation_e3', whose classes have no noise: leave it out."
+        )
 
     truths: dict[str, Callable[..., Array]] = {"simulation_e1": _e1, "simulation_e2": _e2, "simulation_e3": _e3}
     inputs: dict[str, Callable[..., Array]] = {"simulation_svbnn": uniform, "simulation_svbnn_normal": normal}

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float64, Int, Real, Shaped
 
 from bayesprune.core import checks
+from bayesprune.core.numbers import without_mask
 from bayesprune.prune import choose
 
 
@@ -34,7 +35,7 @@ def top_fraction(importance: Real[ArrayLike, " features"], fraction: float) -> B
     Source: Saha, Liu & Liang (2024), Algorithm 2.
     """
     checks.check_share(fraction, "fraction", "it is the share of the inputs that is kept, so 0.2 keeps a fifth")
-    values = np.asarray(importance, np.float64)
+    values = np.asarray(without_mask(importance, "importance"), np.float64)
     if values.ndim != 1 or values.size == 0 or np.isnan(values).any():
         raise ValueError(f"importance must be of shape (features,), without NaN, got {values.shape}: is the fit finite?")
     keep = np.zeros(values.size, bool)
@@ -108,6 +109,7 @@ def choose_fraction(
     """
     key = checks.check_key(rng_key)
     checks.check_name("rule", rule, RULES)
+    x, y = without_mask(x, "x"), without_mask(y, "y")
     rows = _check_rows(x, y, num_folds)
     for fraction in fractions:
         checks.check_share(fraction, "fractions", "each is a share of the inputs, so 0.2 keeps a fifth")

@@ -6,6 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Float64, Shaped
 
 from bayesprune.core.checks import check_within
+from bayesprune.core.numbers import without_mask
 from bayesprune.report import inputs
 
 
@@ -49,7 +50,7 @@ def _resolution(probabilities: ArrayLike, level: float) -> float:
 
     Never more than a thousandth of the level, so that one below the resolution of the probabilities still means something.
     """
-    dtype = jnp.asarray(probabilities).dtype
+    dtype = jnp.asarray(without_mask(probabilities, "probabilities")).dtype
     return min(float(jnp.finfo(dtype if jnp.issubdtype(dtype, jnp.floating) else np.float64).eps), 1e-3 * level)
 
 
@@ -69,14 +70,14 @@ def expected_fdr(probabilities: Float[ArrayLike, "..."], selected: Shaped[ArrayL
 
     Source: as `control_fdr`.
     """
-    p, chosen = _probabilities(probabilities), inputs.truth_values(np.asarray(selected), "selected")
+    p, chosen = _probabilities(probabilities), inputs.truth_values(selected, "selected")
     if p.shape != chosen.shape:
         raise ValueError(f"selected must have the shape of probabilities, {p.shape}, got {chosen.shape}.")
     return float(np.mean(1.0 - p[chosen])) if chosen.any() else 0.0
 
 
 def _probabilities(values: Float[ArrayLike, "..."]) -> Float64[np.ndarray, "..."]:
-    p = inputs.finite(np.asarray(values), "probabilities")
+    p = inputs.finite(values, "probabilities")
     if p.size and (p.min() < 0.0 or p.max() > 1.0):
         raise ValueError(f"probabilities must lie in [0, 1], got values from {p.min():.4g} to {p.max():.4g}.")
     return p

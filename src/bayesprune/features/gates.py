@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float
 
 from bayesprune.core import trees
 from bayesprune.core.checks import as_booleans
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.send import send
 from bayesprune.core.types import PyTree
 from bayesprune.model.layout import Layout, ParamSpec
@@ -144,7 +145,7 @@ def _logarithms(probability: Float[Array, "..."]) -> tuple[Float[Array, "..."], 
 
 
 def _probabilities(site: str, values: PyTree) -> Float[Array, "..."]:
-    array = send(values)
+    array = send(without_mask(values, site))
     array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
     if not isinstance(array, jax.core.Tracer) and not np.all((np.asarray(array) >= 0) & (np.asarray(array) <= 1)):
         raise ValueError(f"{site} must hold probabilities in [0, 1]: pass SpikeSlab nodes, or weights' masks, not weights.")

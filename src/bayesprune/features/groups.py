@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Int64, Shaped
 
 from bayesprune.core.checks import check_within
+from bayesprune.core.numbers import without_mask
 from bayesprune.core.spread import is_constant
 
 
@@ -23,7 +24,7 @@ def correlated_groups(
         The columns of each group, in order, the group of the first column first.
 
     Raises:
-        ValueError: a correlation outside (0, 1).
+        ValueError: a correlation outside (0, 1), or masked entries.
 
     >>> a, b = np.random.default_rng(0).standard_normal((2, 100))
     >>> [group.tolist() for group in correlated_groups(np.column_stack([a, b, a + 0.1 * b]))]
@@ -32,7 +33,8 @@ def correlated_groups(
     Source: Defays (1977) for complete linkage.
     """
     check_within(correlation, "correlation", "(0, 1)", "0.9 asks for nearly copies")
-    varying = np.flatnonzero(~is_constant(np.asarray(x)))
+    x = np.asarray(without_mask(x, "x"))
+    varying = np.flatnonzero(~is_constant(x))
     if len(varying) < 2:
         return ()
     # These take long to import, and who selects by another rule needs none of it.

@@ -38,7 +38,7 @@ def knockoff_select(statistics: Real[ArrayLike, " features"], level: float, offs
     if offset > 1:
         raise ValueError(f"offset must be 1 (knockoff+) or 0 (knockoff), got {offset}.")
     _check_level(level)
-    w = inputs.finite(np.asarray(statistics), "statistics")
+    w = inputs.finite(statistics, "statistics")
     if w.ndim != 1:
         raise ValueError(f"statistics must have shape (features,), got {w.shape}.")
     return w >= _threshold(w, level, offset)
@@ -68,7 +68,7 @@ def knockoff_e_values(statistics: Real[ArrayLike, "copies features"], level: flo
     Source: Ren & Barber (2024), Derandomised knockoffs: leveraging e-values for false discovery rate control, eq. 7.
     """
     _check_level(level)
-    w = inputs.finite(np.asarray(statistics), "statistics")
+    w = inputs.finite(statistics, "statistics")
     if w.ndim != 2:
         raise ValueError(f"statistics must have shape (copies, features), got {w.shape}.")
     limits = np.array([_threshold(row, level, 1) for row in w])[:, None]
@@ -95,7 +95,7 @@ def select_by_e_values(e_values: Real[ArrayLike, " features"], level: float) -> 
     Source: Wang & Ramdas (2022), False discovery rate control with e-values.
     """
     _check_level(level)
-    e = inputs.finite(np.asarray(e_values), "e_values").astype(np.float64)
+    e = inputs.finite(e_values, "e_values").astype(np.float64)
     if e.ndim != 1 or (e < 0).any():
         raise ValueError(f"e_values must have shape (features,) and lie at or above 0, got {e.shape}.")
     ordered = np.sort(e)[::-1]

@@ -33,7 +33,7 @@ def shapley_exact(game: Game, num_players: int) -> Shared:
         num_players: k; v is asked 2^k times.
 
     Raises:
-        ValueError: ``num_players`` is no positive whole number.
+        ValueError: ``num_players`` is no positive whole number, or the game gives another number of values.
 
     Example:
         >>> shapley_exact(lambda who: 1.0 * who.all(axis=1), 2).values.tolist()
@@ -44,7 +44,7 @@ def shapley_exact(game: Game, num_players: int) -> Shared:
     check_integer(num_players, "num_players")
     numbers = np.arange(2**num_players)
     who = (numbers[:, None] >> np.arange(num_players)) & 1 == 1
-    worth = np.asarray(game(who), np.float64)
+    worth = _worth(game, who)
     sizes = np.arange(num_players)
     weight = np.array([math.factorial(s) * math.factorial(num_players - s - 1) / math.factorial(num_players) for s in sizes])
     shares = []
@@ -69,7 +69,7 @@ def shapley_sampled(rng: np.random.Generator, game: Game, num_players: int, num_
     Shares add up exactly. ``error`` is s / sqrt(m), with s the standard deviation over pairs.
 
     Raises:
-        ValueError: fewer than two pairs, or no player.
+        ValueError: fewer than two pairs, no player, or the game gives another number of values.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -170,5 +170,11 @@ def _variance(
 def _gains(game: Game, order: np.ndarray) -> np.ndarray:
     """What each player adds to those before."""
     place = np.argsort(order)
-    worth = np.asarray(game(np.arange(len(order) + 1)[:, None] > place), np.float64)
-    return np.diff(worth, axis=0)[place]
+    return np.diff(_worth(game, np.arange(len(order) + 1)[:, None] > place), axis=0)[place]
+
+
+def _worth(game: Game, who: Bool[np.ndarray, "coalitions players"]) -> np.ndarray:
+    worth = np.asarray(game(who), np.float64)
+    if len(worth) != len(who):
+        raise ValueError(f"game must give one value for each of {len(who)} coalitions, got shape {worth.shape}.")
+    return worth

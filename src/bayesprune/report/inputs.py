@@ -100,7 +100,7 @@ def recorded(history: Mapping[str, Any], key: str) -> np.ndarray:
     return np.asarray(history[key], np.float64)
 
 
-def truth_values(values: ArrayLike, name: str) -> Bool[np.ndarray, "..."]:
+def truth_values(values: ArrayLike | Any, name: str) -> Bool[np.ndarray, "..."]:
     """An array of booleans; zeros and ones are taken for False and True."""
     array = np.asarray(without_mask(values, name))
     if array.dtype != bool and not np.isin(array, (0, 1)).all():

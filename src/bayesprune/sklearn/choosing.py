@@ -167,7 +167,9 @@ def choose(
         )
         for form, weight in weights.items()
     )
-    return chosen, estimator._wrong(trials.targets(), foreseen)
+    held = np.concatenate([held for _, held in trials.folds])
+    once = np.sort(np.unique(held, return_index=True)[1])  # a row that several folds hold out is one row all the same
+    return chosen, estimator._wrong(trials.targets(), foreseen)[once]
 
 
 def _together(

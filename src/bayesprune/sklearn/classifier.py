@@ -174,7 +174,7 @@ def check_labels(y: object) -> None:
     if values.dtype != object:
         return
     try:
-        np.unique(labels)
+        np.unique(values)  # as they are given: of a list with 1 and "1" NumPy makes two times the same text
     except TypeError:
         kinds = ", ".join(sorted({type(label).__name__ for label in values.flat}))
         raise ValueError(

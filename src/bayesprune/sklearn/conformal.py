@@ -34,7 +34,7 @@ def threshold(scores: Float64[np.ndarray, "rows *outputs"], level: float) -> Flo
     if scores.ndim > 1:
         return np.stack([threshold(column, level) for column in scores.T])
     known = np.sort(scores[~np.isnan(scores)])
-    place = math.ceil((len(known) + 1) * level - 1e-9)
+    place = max(1, math.ceil((len(known) + 1) * level - 1e-9))
     return np.asarray(known[place - 1] if place <= len(known) else np.inf, np.float64)
 
 

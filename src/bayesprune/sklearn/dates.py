@@ -96,7 +96,8 @@ def _moments(name: object, column: GivenColumn) -> tuple[Any, Any]:
         try:
             read = values
             if kind == "string":
-                read = values.str.replace(_OFFSET, r"\1", regex=True)
+                known = values.where(~values.isin(["now", "today"]))  # of which pandas makes another day every day
+                read = known.str.replace(_OFFSET, r"\1", regex=True)
                 written = values.str.extract(_OFFSET)[1].fillna("").astype(object).map(as_offset)
             moments = pd.to_datetime(read, errors="coerce", **({} if kind in HELD else {"format": "ISO8601"}))
         except ValueError as error:  # of several zones

@@ -47,7 +47,7 @@ class PredictiveDistribution:
         another likelihood they are of 20 targets of each network, with an error of about sqrt(p (1 - p) / (20 num_samples))
         in p.
         """
-        x, levels = self._rows(X), np.asarray(quantiles, np.float64)
+        x, levels = self._rows(X), np.asarray(without_mask(quantiles, "quantiles"), np.float64)
         if levels.ndim != 1 or not levels.size or not ((levels > 0) & (levels < 1)).all():
             raise ValueError(f"quantiles must be a list of probabilities in (0, 1), got {quantiles!r}.")
         quantiles_of = functools.partial(_quantiles, levels, kind_of(self.bnn_, self.params_) == "gaussian")
@@ -72,6 +72,8 @@ class PredictiveDistribution:
             raise ValueError("y has gaps, and the targets of the fit had none: leave the rows with gaps out of X and y.")
         x, whole = check_X_y(self._rows(X), gaps.without(y, missing), dtype=np.float64, multi_output=True, y_numeric=True)
         columns = np.asarray(whole, np.float64).reshape((len(x), -1))
+        if columns.shape[1] != (outputs := int(np.prod(self._outputs))):
+            raise ValueError(f"y has {columns.shape[1]} column(s), and the fit had {outputs}: give a target for each output.")
         columns = columns if missing is None else np.where(missing, np.nan, columns)
         units = np.where(np.isnan(columns), 0.0, np.log(self._target_scaling.scale)).sum(axis=1)
         scaled = self._target_scaling.apply(columns)

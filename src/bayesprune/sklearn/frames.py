@@ -17,6 +17,7 @@ from bayesprune.sklearn.clocks import Clock
 from bayesprune.sklearn.dates import HELD, NO_DATES, as_days, dates_of, fit_clock, kind_of
 
 WITH_A_POINT = "write numbers with a point and nothing beside them (pd.read_csv reads decimal commas by decimal=',')"
+EXACT, LEAST_DIGITS = 2**53, 1e-3  # above which float64 rounds whole numbers, and by what share of their deviation it may
 MOST = 20  # categories of a column that are told apart one by one
 
 
@@ -43,13 +44,50 @@ def of_polars(X: Any) -> Any:
 def check_frame(X: object) -> None:
     """Refuse names that are not each column's own, and arrays of dates."""
     if not is_frame(X):
-        dtype = getattr(X, "dtype", None)
-        if getattr(dtype, "kind", "") in ("m", "M"):
-            raise ValueError(f"X holds dates ({dtype}): give them in a pandas DataFrame, whose columns of dates are read.")
+        if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+            raise _dates_in(X.dtype)  # type: ignore[attr-defined]
         return
     if not X.columns.is_unique:
         name = X.columns[X.columns.duplicated()][0]
         raise ValueError(f"several columns of X have the name {name!r}: rename them, or leave out all but one.")
+
+
+def check_digits(values: Any, name: str) -> None:
+    """Refuse whole numbers whose differences float64 leaves out, as it does of 2**60 + 1 and 2**60 + 2; column by column."""
+    if is_frame(values):
+        for called, column in values.items():
+            check_digits(column, f"column {called!r} of {name}")
+        return
+    try:
+        whole = np.asarray(values)
+    except (TypeError, ValueError):  # rows of several lengths, which others refuse
+        return
+    if whole.dtype.kind not in "iu" or not whole.size or max(int(whole.max()), -int(whole.min())) <= EXACT:
+        return
+    for column in whole.reshape((len(whole), -1)).T:
+        largest = max(int(column.max()), -int(column.min()))
+        spread = (column - column.min()).astype(np.uint64).std()  # which is the difference where int64 ends, too
+        if np.spacing(float(largest)) > LEAST_DIGITS * spread > 0:
+            raise ValueError(
+                f"{name} holds whole numbers up to {largest} that vary by {spread:.3g}, and float64 cannot tell such numbers "
+                "apart: subtract a constant from them, in the fit and in what is predicted."
+            )
+
+
+def check_no_moments(X: object) -> None:
+    """Refuse dates of NumPy's in a list, or among objects: as floats they would be days, or nanoseconds, since 1970."""
+    try:
+        X = np.asarray(X) if isinstance(X, list | tuple) else X
+    except (TypeError, ValueError):
+        return
+    if isinstance(X, np.ndarray) and X.dtype == object:
+        X = next((value for value in X.flat if isinstance(value, np.datetime64 | np.timedelta64)), X)
+    if isinstance(X, np.ndarray | np.generic) and X.dtype.kind in "mM":
+        raise _dates_in(X.dtype)
+
+
+def _dates_in(dtype: object) -> ValueError:
+    return ValueError(f"X holds dates ({dtype}): give them in a pandas DataFrame, whose columns of dates are read.")
 
 
 def names_of(X: object) -> tuple[str, ...]:

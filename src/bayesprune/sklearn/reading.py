@@ -19,8 +19,10 @@ from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
     Kinds,
+    check_digits,
     check_frame,
     check_no_dates,
+    check_no_moments,
     in_order,
     is_frame,
     kinds_of,
@@ -92,7 +94,9 @@ class Reading(NamedTuple):
             return X
         import pandas as pd
 
-        return pd.DataFrame(np.asarray(X), columns=list(self.columns))
+        # Of lists with texts NumPy would make texts of gaps, too.
+        rows = np.array(X, object) if isinstance(X, list | tuple) else np.asarray(X)
+        return pd.DataFrame(rows, columns=list(self.columns))
 
 
 def of_numbers(x: Float[np.ndarray, "rows numbers"]) -> Reading:
@@ -205,7 +209,9 @@ class WithRows:
     def _read(self: Any, X: GivenTable, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        check_no_moments(X)
         check_frame(X := _with_gaps(of_polars(X)))
+        check_digits(X, "X")
         self._names = names_of(X)
         if not is_encoded(X):
             try:
@@ -225,6 +231,8 @@ class WithRows:
     def _rows(self: Any, X: ArrayLike | Any) -> np.ndarray:
         """Rows to predict, checked."""
         check_is_fitted(self)
+        if self._reading.columns is None:
+            check_no_moments(X)
         check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
         X = in_order(X, self._names)
         if self._reading.encoder is None:

@@ -23,6 +23,7 @@ from bayesprune.sklearn.conformal import known, scores_of_numbers, threshold
 from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
+from bayesprune.sklearn.frames import check_digits
 from bayesprune.sklearn.tails import is_heavy, is_tied
 from bayesprune.sklearn.thresholds import found_by_whole_rows
 
@@ -146,6 +147,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         missing = gaps.gaps_in(y, likelihood)
         whole = gaps.without(y, missing)
         gaps.check_targets(y)
+        check_digits(y, "y")
         x, whole = self._read(X, whole, multi_output=True, y_numeric=True)
         self._outputs = whole.shape[1:]
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
@@ -234,7 +236,7 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
     def score(self, X: ArrayLike | Any, y: ArrayLike | Any, sample_weight: ArrayLike | Any | None = None) -> float:
         """The coefficient of determination, averaged over outputs as scikit-learn does; each of the rows that have it."""
-        y = numbers.without_mask(y, "y")
+        y, sample_weight = numbers.without_mask(y, "y"), numbers.without_mask(sample_weight, "sample_weight")
         missing = gaps.gaps_in(y, self.likelihood)
         if missing is None:
             return super().score(X, y, sample_weight)

@@ -20,7 +20,7 @@ from bayesprune.features.groups import correlated_groups
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
-from bayesprune.sklearn.frames import check_frame, in_order, names_of, of_polars
+from bayesprune.sklearn.frames import check_frame, check_no_moments, in_order, names_of, of_polars
 from bayesprune.sklearn.reading import FLOATS, is_encoded
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, RuleSettings
@@ -112,6 +112,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         check_name("rule", self.rule, RULES)
         rule, level = self._rule()
         check_integer(self.copies, "copies")
+        check_no_moments(X)
         check_frame(X := of_polars(X))
         if is_encoded(X):
             raise ValueError(
