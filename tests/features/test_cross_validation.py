@@ -156,3 +156,17 @@ def test_ties_go_to_the_lower_index_and_minus_infinity_is_last():
 def test_bad_importances_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_rare_class_is_held_out_although_rows_are_left_over() -> None:
+    """103 rows in ten folds leave three in none: of 100 and 3 labels, those of the larger class."""
+    held: list[int] = []
+    x, y = np.ones((103, 2)), np.repeat([0, 1], (100, 3))
+
+    def fit_and_score(key: object, x: object, y: object, x_held: object, y_held: np.ndarray) -> float:
+        held.append(int(np.sum(y_held)))
+        return 1.0
+
+    rank = lambda *given: np.arange(2.0)  # noqa: E731
+    choose_fraction(jax.random.key(0), fit_and_score, x, y, rank, (1.0,), num_folds=10, stratified=True)
+    assert sorted(held) == [0] * 7 + [1] * 3

@@ -143,7 +143,9 @@ def _folds(order: Int[np.ndarray, " rows"], labels: Rows | None, num_folds: int)
     if labels is None:
         return order[: held * num_folds].reshape(num_folds, held)
     by_class = order[np.argsort(np.asarray(labels)[order], kind="stable")]
-    return by_class[: held * num_folds].reshape(held, num_folds).T
+    few = len(order) - held * num_folds  # evenly spaced: the last ones may be all of a class
+    without = ((np.arange(few) + 0.5) * len(order) / max(few, 1)).astype(int)
+    return np.delete(by_class, without).reshape(held, num_folds).T
 
 
 def _check_rows(x: Rows, y: Rows, num_folds: int) -> int:
