@@ -192,6 +192,7 @@ def test_subfigures_are_drawn_into_and_saved_with_their_figure(tmp_path):
         (lambda: plots.density_per_layer({}), "mask is empty"),
         (lambda: plots.loc_cdf({"w": MeanField(np.zeros(3), np.ones(3))}), "no weight"),
         (lambda: plots.loc_cdf({"w": MeanField(np.ones(3), np.ones(3))}, {"v": np.ones(3, bool)}), "no site of the posterior"),
+        (lambda: plots.loc_cdf({"w": MeanField(np.ones((2, 3)), 1.0)}, {"w": np.ones(3, bool)}), r"'w'\] has shape"),
         (lambda: plots.first_layer_heatmap(np.zeros(3)), "loc_kernel must be"),
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), image_shape=(2, 2)), "of 6 inputs in all"),
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), np.ones((2, 6), bool)), r"shape \(6, 2\)"),

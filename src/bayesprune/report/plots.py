@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesprune.core.checks import check_site
 from bayesprune.core.files import write_atomically
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
 from bayesprune.report.plots_acts import density_and_acts
@@ -237,7 +238,10 @@ def _loc_label(posterior: Posterior) -> str:
 
 def _alive_or_zero(loc: ArrayLike, site: str, mask: Mask | None) -> np.ndarray:
     values = finite(loc, f"posterior[{site!r}].loc")
-    return np.where(truth_values(mask[site], f"mask[{site!r}]"), values, 0.0) if mask and site in mask else values
+    if not mask or site not in mask:
+        return values
+    check_site("mask", site, mask[site], {site: values.shape})
+    return np.where(truth_values(mask[site], f"mask[{site!r}]"), values, 0.0)
 
 
 def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None = None) -> Figure:
