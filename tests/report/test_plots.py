@@ -128,8 +128,9 @@ def test_weights_in_use_are_shown_within_the_alive_ones():
     assert [bar.get_width() for bar in ax.patches[2:]] == [0.5, 0.5, 0.25, 0.5]
     assert ax.get_title() == "50.00% alive, 33.33% in use"
     assert [note.get_text() for note in ax.texts] == ["25.0%", "1 of 4", "50.0%", "1 of 2"]
-    with pytest.raises(ValueError, match=r"connected lacks \['a'\]"):
-        plots.density_per_layer(mask, connected={"b": mask["b"]})
+    for other in ({}, {"a": np.ones(4, bool)}, {"a": np.ones(5, bool)}):
+        with pytest.raises(ValueError, match=r"connected\['a'\] is no part of mask"):
+            plots.density_per_layer(mask, connected={"b": mask["b"]} | other)
 
 
 def test_reliability_title_carries_the_ece():

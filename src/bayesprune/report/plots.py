@@ -42,6 +42,7 @@ from bayesprune.report.plots_style import (
     style,
 )
 from bayesprune.report.plots_uncertainty import uncertainty_parts
+from bayesprune.report.sparsity import sparsity_report
 
 MAX_CURVE_POINTS = 1000
 STEEP = 20.0  # times the least loss, or what the later half spans: one that falls from further is on a logarithmic axis
@@ -261,8 +262,7 @@ def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None
     counted, title = alive, f"{_share(alive):.2%} alive"
     ax.barh(place, share, color=PALETTE[0] if connected is None else "#B5CDE0", label="alive")
     if connected is not None:
-        if bare := [s for s in sites if s not in connected]:
-            raise ValueError(f"connected lacks {bare}: pass bp.connected(bnn, mask) of this mask.")
+        sparsity_report(mask, connected={s: connected[s] for s in sites if s in connected})  # refuses what is no part of it
         counted = [truth_values(connected[s], f"connected[{s!r}]") for s in sites]
         title = f"{title}, {_share(counted):.2%} in use"
         ax.barh(place, [used.mean() for used in counted], color=PALETTE[0], label="in use")
