@@ -185,10 +185,15 @@ def test_subfigures_are_drawn_into_and_saved_with_their_figure(tmp_path):
     assert int.from_bytes((tmp_path / "whole.png").read_bytes()[16:20], "big") == 9 * 150
 
 
+ONE_ROUND = {"prune/step": [5], "prune/density": [0.5]}
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
         (lambda: plots.pruned_share({}), "history has no 'prune/step'.*sparsifier"),
+        (lambda: plots.pruned_share(ONE_ROUND, connected=30.0), r"connected must lie in \[0, 1\], got 30.0"),
+        (lambda: plots.density_and_acts(ONE_ROUND, connected=30.0), r"connected must lie in \[0, 1\], got 30.0"),
         (lambda: plots.training_curves(np.zeros((2, 2)), {}), "num_steps"),
         (lambda: plots.density_per_layer({}), "mask is empty"),
         (lambda: plots.loc_cdf({"w": MeanField(np.zeros(3), np.ones(3))}), "no weight"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.core.checks import check_site
+from bayesprune.core.checks import check_site, check_within
 from bayesprune.core.files import write_atomically
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
 from bayesprune.report.plots_acts import density_and_acts
@@ -186,6 +186,7 @@ def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: 
     fig, ax = single(ax)
     ax.plot(step, 1 - density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="all layers")
     if connected is not None:
+        check_within(connected, "connected", "[0, 1]", "it is a share")
         mark = {"color": BLACK, "marker": "X", "markersize": 9, "markeredgecolor": "white", "linestyle": "", "clip_on": False}
         ax.plot(step[-1], 1 - connected, zorder=5, label="pruned or not connected", **mark)
     legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
