@@ -195,6 +195,8 @@ ONE_ROUND = {"prune/step": [5], "prune/density": [0.5]}
         (lambda: plots.pruned_share(ONE_ROUND, connected=30.0), r"connected must lie in \[0, 1\], got 30.0"),
         (lambda: plots.density_and_acts(ONE_ROUND, connected=30.0), r"connected must lie in \[0, 1\], got 30.0"),
         (lambda: plots.training_curves(np.zeros((2, 2)), {}), "num_steps"),
+        (lambda: plots.training_curves(np.ma.array([1.0, 9e9], mask=[0, 1]), {}), "losses is a masked array"),
+        (lambda: plots.pruned_share(ONE_ROUND | {"prune/density": np.ma.array([0.5], mask=[1])}), r"y'\] is a masked"),
         (lambda: plots.density_per_layer({}), "mask is empty"),
         (lambda: plots.loc_cdf({"w": MeanField(np.zeros(3), np.ones(3))}), "no weight"),
         (lambda: plots.loc_cdf({"w": MeanField(np.ones(3), np.ones(3))}, {"v": np.ones(3, bool)}), "no site of the posterior"),

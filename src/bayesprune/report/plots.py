@@ -13,6 +13,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_site, check_within
 from bayesprune.core.files import write_atomically
+from bayesprune.core.numbers import without_mask
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
 from bayesprune.report.plots_acts import density_and_acts
 from bayesprune.report.plots_calibration import coverage_diagram, reliability_diagram
@@ -93,7 +94,7 @@ def training_curves(
     set", for the title. ``kl_weight``: (num_steps,), the divergence's weight in what was minimised, shown where it varies:
     the losses are the bound itself, of weight 1.
     """
-    losses = np.asarray(losses, np.float64)
+    losses = np.asarray(without_mask(losses, "losses"), np.float64)
     if losses.ndim != 1 or losses.size == 0:
         remedy = " of several chains draw one, losses[0], or their mean, losses.mean(0)" if losses.ndim == 2 else " train first"
         raise ValueError(f"losses must have shape (num_steps,) and hold something, got {losses.shape}:{remedy}.")
