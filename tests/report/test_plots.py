@@ -202,6 +202,7 @@ ONE_ROUND = {"prune/step": [5], "prune/density": [0.5]}
         (lambda: plots.loc_cdf({"w": MeanField(np.ones(3), np.ones(3))}, {"v": np.ones(3, bool)}), "no site of the posterior"),
         (lambda: plots.loc_cdf({"w": MeanField(np.ones((2, 3)), 1.0)}, {"w": np.ones(3, bool)}), r"'w'\] has shape"),
         (lambda: plots.first_layer_heatmap(np.zeros(3)), "loc_kernel must be"),
+        (lambda: plots.first_layer_heatmap(np.ones((6, 2)), max_features=-1), "max_features must be an integer of at least 1"),
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), image_shape=(2, 2)), "of 6 inputs in all"),
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), np.ones((2, 6), bool)), r"shape \(6, 2\)"),
         (lambda: plots.first_layer_heatmap(np.full((6, 2), np.nan)), "finite"),
