@@ -178,6 +178,7 @@ def test_a_file_that_has_changed_is_not_taken_for_the_one_of_the_run(
         (["--target", "knd"], "unknown column 'knd'. Did you mean 'kind'"),
         (["--target", "kind", "--features", "sise"], "unknown column 'sise'. Did you mean 'size'"),
         (["--target", "kind", "--dataset", "diabetes"], "are both given"),
+        (["--target", "kind", "--pad", "32"], "pad=32 is of image sets by name"),
         (["--target", "kind", "--test-share", "1.5"], "test_share must lie in (0, 1)"),
         (["--target", "kind", "--likelihood", "normal"], "holds texts, no numbers"),
         (["--target", "kind", "--likelihood", "ordinal"], "those of 'kind' are texts: number them"),
@@ -194,6 +195,7 @@ def test_a_wrong_choice_is_told_before_anything_is_written(
 
 def test_columns_without_a_file_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --data FILE with it" in refused(capsys, "run", "--target", "y")
+    assert "'digits' has its own test rows" in refused(capsys, "run", "--test-share", "0.5")
     assert "no file of data at" in refused(capsys, "run", "--data", "nowhere.csv", "--target", "y")
 
 
