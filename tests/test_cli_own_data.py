@@ -142,6 +142,8 @@ def test_new_files_of_other_kinds_are_refused(done: Path, tmp_path: Path, capsys
     assert "data sets by name have other columns" in refused(capsys, "evaluate", net, "--dataset", "digits")
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
     assert "write it as .csv" in refused(capsys, "predict", net, str(tmp_path / "x.npy"))
+    assert "predictions of" in (told := refused(capsys, "predict", net, str(done / "new.csv"), "--level", "0.8"))
+    assert "level=0.8 is of intervals of numbers" in told and "have none: leave it out" in told  # of classes
     assert "no finished run in" in refused(capsys, "predict", str(tmp_path), str(new))
     assert "must end in .csv or .npz" in refused(capsys, "predict", net, str(new), "--to", "made.txt")
 
