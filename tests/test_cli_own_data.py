@@ -142,6 +142,8 @@ def test_new_files_of_other_kinds_are_refused(done: Path, tmp_path: Path, capsys
     assert "data sets by name have other columns" in refused(capsys, "evaluate", net, "--dataset", "digits")
     np.save(tmp_path / "x.npy", np.zeros((2, 3)))
     assert "write it as .csv" in refused(capsys, "predict", net, str(tmp_path / "x.npy"))
+    assert "predictions of" in (told := refused(capsys, "predict", net, str(done / "new.csv"), "--level", "0.8"))
+    assert "level=0.8 is of intervals of numbers" in told and "have none: leave it out" in told  # of classes
     assert "no finished run in" in refused(capsys, "predict", str(tmp_path), str(new))
     assert "must end in .csv or .npz" in refused(capsys, "predict", net, str(new), "--to", "made.txt")
 
@@ -178,6 +180,7 @@ def test_a_file_that_has_changed_is_not_taken_for_the_one_of_the_run(
         (["--target", "knd"], "unknown column 'knd'. Did you mean 'kind'"),
         (["--target", "kind", "--features", "sise"], "unknown column 'sise'. Did you mean 'size'"),
         (["--target", "kind", "--dataset", "diabetes"], "are both given"),
+        (["--target", "kind", "--pad", "32"], "pad=32 is of image sets by name"),
         (["--target", "kind", "--test-share", "1.5"], "test_share must lie in (0, 1)"),
         (["--target", "kind", "--likelihood", "normal"], "holds texts, no numbers"),
         (["--target", "kind", "--likelihood", "ordinal"], "those of 'kind' are texts: number them"),
@@ -194,6 +197,7 @@ def test_a_wrong_choice_is_told_before_anything_is_written(
 
 def test_columns_without_a_file_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --data FILE with it" in refused(capsys, "run", "--target", "y")
+    assert "'digits' has its own test rows" in refused(capsys, "run", "--test-share", "0.5")
     assert "no file of data at" in refused(capsys, "run", "--data", "nowhere.csv", "--target", "y")
 
 

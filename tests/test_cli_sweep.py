@@ -74,6 +74,13 @@ def test_every_combination_is_a_run_for_each_seed(
     assert settings.load(tmp_path / trained[-1]).snr.density == "0.05"  # type: ignore[attr-defined]
 
 
+def test_a_mean_is_of_all_seeds_or_no_number(tmp_path: Path) -> None:
+    planned = [sweep.PlannedRun((), seed, (), tmp_path) for seed in (0, 1)]
+    figures = {planned[0]: {"nll": 0.5, "ece": None, "brier": 0.0}, planned[1]: {"nll": None, "ece": None, "brier": 0.0}}
+    told = sweep.tables(planned, {cell: {"figures": of} for cell, of in figures.items()})
+    assert "| 2 | nan ± nan | missing | 0.0000 ± 0.0000 |" in told and "| 1 | missing | missing | 0.0000 |" in told
+
+
 @pytest.mark.slow
 def test_what_is_finished_is_skipped_and_what_was_stopped_goes_on(
     trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

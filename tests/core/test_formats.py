@@ -76,6 +76,10 @@ def test_json_is_strict_and_takes_arrays(tmp_path):
     assert got == {"a": 0.5, "b": [1, 2], "c": [None, None, True, None], "3": "x", "d": [True]}
     with pytest.raises(TypeError, match=r"data\['x'\]\[1\] is a set"):
         write_json(tmp_path / "m.json", {"x": [1, {2}]})
+    with pytest.raises(TypeError, match=r"data\['x'\] has keys that are one text"):
+        write_json(tmp_path / "m.json", {"x": {1: "a", "1": "b"}})
+    with pytest.raises(ValueError, match=r"data\['x'\] is a masked array"):
+        write_json(tmp_path / "m.json", {"x": np.ma.array([1.0, 2.0], mask=[0, 1])})
 
 
 def test_arrays_come_back_as_they_went_and_numpy_reads_them(tmp_path):

@@ -38,6 +38,12 @@ def test_top_k_keeps_exactly_that_many_of_equal_scores_the_earlier_ones() -> Non
     np.testing.assert_array_equal(masks.top_k(np.zeros((2, 3), np.float32), 4), [[1, 1, 1], [1, 0, 0]])
 
 
+def test_whole_numbers_are_told_apart_beyond_what_float32_counts() -> None:
+    scores = jnp.array([-3, 2**24, 2**24 + 1, 5, 2**31 - 1])
+    assert masks.top_k(scores, 2, jnp.arange(5) < 4).tolist() == [False, True, True, False, False]
+    assert masks.top_k(scores[:3], 1).tolist() == [False, False, True]
+
+
 def test_nan_is_the_first_to_go() -> None:
     np.testing.assert_array_equal(masks.top_k(np.asarray([np.nan, 0.0, -1e30], np.float32), 2), [0, 1, 1])
 

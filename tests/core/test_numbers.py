@@ -39,6 +39,7 @@ def test_nothing_is_copied_that_fits() -> None:
         (jnp.array([1j]), TypeError, "x must hold real numbers"),
         (np.array(["a"]), TypeError, "x must hold numbers"),
         ([[1.0], [1.0, 2.0]], TypeError, "x must be an array, got list"),
+        ([[np.ma.array([1.0, 99.0], mask=[0, 1])]], ValueError, "x is a masked array with 1 masked"),
         (np.array(["2020-01-01"], "M8[D]"), TypeError, "x must hold numbers"),
         ([np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([3.0, 4.0])], ValueError, r"x is a masked array with 1 masked"),
         ([1.0, np.ma.masked], ValueError, r"x is a masked array with 1 masked"),

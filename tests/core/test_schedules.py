@@ -64,6 +64,7 @@ def test_geometric_cuts_a_share_of_the_rest_until_the_floor() -> None:
     [
         (lambda: schedules.LinearWarmup(20, 5), "begin"),
         (lambda: schedules.LinearWarmup(-1, 5), "begin"),
+        (lambda: schedules.LinearWarmup(0, float("inf")), "end"),
         (lambda: schedules.Cubic(0.0, 0, 10), "final_density"),
         (lambda: schedules.Cubic(0.5, 10, 10), "begin"),
         (lambda: schedules.CosineReplacement(0), "end"),

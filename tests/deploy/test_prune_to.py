@@ -310,10 +310,12 @@ def test_training_goes_on_from_it_and_the_dead_stay_dead(fit) -> None:
     assert all((np.asarray(more.mask[site]) <= alive).all() for site, alive in found.mask.items())
 
 
-def test_nothing_prunable_says_so() -> None:
+def test_nothing_prunable_and_a_percentage_say_so() -> None:
     x = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
     prior, likelihood = bp.priors.Gaussian(1.0), bp.likelihoods.Normal(0.5)
     bnn = bp.BNN(bp.nets.MLP((), 1), prior=prior, likelihood=likelihood, input_shape=(2,))
+    with pytest.raises(ValueError, match=r"ece must lie in \(0, 1\), got 5.0: it is a share"):  # percent
+        bp.prune_to(types.SimpleNamespace(params=start(bnn), mask={}), bnn, bp.Dataset(x, x[:, 0]), ece=5.0)
     fit = bp.fit_svi(jax.random.key(0), bnn, bp.Dataset(x, x[:, 0]), num_steps=2, progress=False)
     with pytest.raises(ValueError, match=r"nothing to prune: .* prunable="):
         bp.prune_to(fit, bnn, bp.Dataset(x, x[:, 0]), nll_increase=0.1)

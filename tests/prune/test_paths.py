@@ -42,6 +42,8 @@ def test_a_path_is_a_kernel_of_the_rows_in_use() -> None:
     assert not cut(Dense_0_kernel=np.zeros((4, 8), bool))
     assert not cut(Dense_1_kernel=np.zeros((8, 6), bool))
     assert not cut(Dense_0_kernel=one, Dense_1_kernel=behind)
+    behind_alone = {"Dense_1.kernel": np.zeros((8, 6), bool)}  # of a network whose first kernel may not be pruned
+    assert not has_path(BNN.graph, reachable(BNN.graph, behind_alone))
 
 
 @pytest.mark.parametrize(

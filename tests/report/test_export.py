@@ -172,6 +172,14 @@ def test_bad_masks_nodes_and_metadata_are_refused_before_anything_is_written(tmp
         save_posterior(path, posterior, {"half": np.ones(3, bool)}, {})
     with pytest.raises(TypeError, match=r"posterior\['x'\] must be a MeanField"):
         save_posterior(path, {"x": np.ones(2)}, {}, {})
+    hidden = np.ma.array([1.0, 2.0], mask=[0, 1])
+    with pytest.raises(ValueError, match="masked array with 1 masked"):
+        save_posterior(tmp_path / "p.safetensors", {"x": MeanField(hidden, np.ones(2))}, {}, {})
+    with pytest.raises(ValueError, match="param/w is a masked array with 1 masked"):
+        save_posterior(tmp_path / "p.safetensors", posterior, {}, {}, params={"w": hidden})
+    for loc, scale, told in ((np.zeros(2), -np.ones(2), "scales below zero"), (np.zeros(2, int), np.ones(2), "real numbers")):
+        with pytest.raises(ValueError, match=f"could not be read back: .*{told}"):
+            save_posterior(tmp_path / "p.safetensors", {"x": MeanField(loc, scale)}, {}, {})
     with pytest.raises(ValueError, match="must broadcast"):
         save_posterior(path, {"x": MeanField(np.ones(2), np.ones(3))}, {}, {})
     with pytest.raises(TypeError, match=r"metadata\['f'\] is a function"):

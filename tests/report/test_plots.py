@@ -128,8 +128,9 @@ def test_weights_in_use_are_shown_within_the_alive_ones():
     assert [bar.get_width() for bar in ax.patches[2:]] == [0.5, 0.5, 0.25, 0.5]
     assert ax.get_title() == "50.00% alive, 33.33% in use"
     assert [note.get_text() for note in ax.texts] == ["25.0%", "1 of 4", "50.0%", "1 of 2"]
-    with pytest.raises(ValueError, match=r"connected lacks \['a'\]"):
-        plots.density_per_layer(mask, connected={"b": mask["b"]})
+    for other in ({}, {"a": np.ones(4, bool)}, {"a": np.ones(5, bool)}):
+        with pytest.raises(ValueError, match=r"connected\['a'\] is no part of mask"):
+            plots.density_per_layer(mask, connected={"b": mask["b"]} | other)
 
 
 def test_reliability_title_carries_the_ece():
@@ -184,15 +185,24 @@ def test_subfigures_are_drawn_into_and_saved_with_their_figure(tmp_path):
     assert int.from_bytes((tmp_path / "whole.png").read_bytes()[16:20], "big") == 9 * 150
 
 
+ONE_ROUND = {"prune/step": [5], "prune/density": [0.5]}
+
+
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
         (lambda: plots.pruned_share({}), "history has no 'prune/step'.*sparsifier"),
+        (lambda: plots.pruned_share(ONE_ROUND, connected=30.0), r"connected must lie in \[0, 1\], got 30.0"),
+        (lambda: plots.density_and_acts(ONE_ROUND, connected=30.0), r"connected must lie in \[0, 1\], got 30.0"),
         (lambda: plots.training_curves(np.zeros((2, 2)), {}), "num_steps"),
+        (lambda: plots.training_curves(np.ma.array([1.0, 9e9], mask=[0, 1]), {}), "losses is a masked array"),
+        (lambda: plots.pruned_share(ONE_ROUND | {"prune/density": np.ma.array([0.5], mask=[1])}), r"y'\] is a masked"),
         (lambda: plots.density_per_layer({}), "mask is empty"),
         (lambda: plots.loc_cdf({"w": MeanField(np.zeros(3), np.ones(3))}), "no weight"),
         (lambda: plots.loc_cdf({"w": MeanField(np.ones(3), np.ones(3))}, {"v": np.ones(3, bool)}), "no site of the posterior"),
+        (lambda: plots.loc_cdf({"w": MeanField(np.ones((2, 3)), 1.0)}, {"w": np.ones(3, bool)}), r"'w'\] has shape"),
         (lambda: plots.first_layer_heatmap(np.zeros(3)), "loc_kernel must be"),
+        (lambda: plots.first_layer_heatmap(np.ones((6, 2)), max_features=-1), "max_features must be an integer of at least 1"),
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), image_shape=(2, 2)), "of 6 inputs in all"),
         (lambda: plots.first_layer_heatmap(np.zeros((6, 2)), np.ones((2, 6), bool)), r"shape \(6, 2\)"),
         (lambda: plots.first_layer_heatmap(np.full((6, 2), np.nan)), "finite"),

@@ -72,6 +72,8 @@ def test_nothing_read_says_so() -> None:
 def test_wrong_shapes_name_the_remedy() -> None:
     with pytest.raises(ValueError, match=r"values=found.values\[..., 0\]"):
         plots.reasons(of(np.zeros((3, 2, 2))))
+    with pytest.raises(ValueError, match="most must be an integer of at least 1, got -1"):
+        plots.reasons(of(np.ones((3, 2))), most=-1)
     with pytest.raises(ValueError, match="names must be one for each of the 2"):
         plots.reasons(of(np.ones((3, 2))), ["a"])
     with pytest.raises(ValueError, match=r"\(3, 2\), got \(2, 2\)"):

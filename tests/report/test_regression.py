@@ -106,6 +106,7 @@ def test_a_column_and_a_vector_are_the_same_targets():
         (DRAWS, Y, -1.0, "must not be negative"),
         (DRAWS, Y, np.nan, "noise_scale must be finite"),
         (DRAWS, Y, np.ones(7), r"noise_scale\[:, None, None\]"),
+        (DRAWS, Y, np.ma.array(1.0, mask=True), "noise_scale is a masked array"),
         (DRAWS * np.inf, Y, 1.0, "draws must be finite"),
         (DRAWS, Y * np.nan, 1.0, "y must be finite"),
     ],

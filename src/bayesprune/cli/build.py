@@ -48,10 +48,14 @@ def _dataset(settings: RunSettings) -> str:
         for name in ("target", "features", "drop", "exposure"):
             if getattr(settings, name):
                 raise ValueError(f"{name} is a choice of columns, and {settings.dataset!r} has none: give --data FILE with it.")
+        if settings.test_share != RunSettings.test_share:
+            raise ValueError(f"test_share is of --data FILE, and {settings.dataset!r} has its own test rows: leave it out.")
         return catalogue.canonical(settings.dataset)
     name = Path(settings.data).name
     if settings.dataset not in (RunSettings.dataset, name):
         raise ValueError(f"dataset={settings.dataset} and data={settings.data} are both given: leave one of them out.")
+    if settings.pad > 0:
+        raise ValueError(f"pad={settings.pad} is of image sets by name: pad the images of {settings.data} yourself.")
     return name
 
 

@@ -27,6 +27,7 @@ from bayesprune.report.export import load_posterior
 from bayesprune.report.tables import csv_text
 
 DRAWS = 1000  # targets of each row, for an interval
+LEVEL = 0.95
 OF_PARTS = 100  # networks of a compact one, for the parts of the uncertainty
 ONE = Packing.of_shapes(())  # rows of one array, called x
 
@@ -46,7 +47,7 @@ def predict(
     to: Path | None = None,
     net: Annotated[str | None, arg(metavar="MODULE:FUNCTION")] = None,
     uncertainty: bool = False,
-    level: float = 0.95,
+    level: float | None = None,
 ) -> None:
     """Predict for new rows; prints the predictions, or writes them to a file.
 
@@ -62,24 +63,27 @@ def predict(
             module runs its code. Naming it says that you trust it.
         uncertainty: Also how unsure each prediction is: total, aleatoric (noise) and epistemic (the network), which add up; of
             classes in nats, of numbers variances.
-        level: Of the intervals of numbers, which a fit or a run gives.
+        level: Of the intervals of numbers, which a fit or a run of a file of yours gives; 0.95 if left out.
     """
     if to is not None and to.suffix.lower() not in (".csv", ".npz"):
         raise ValueError(f"to={to} must end in .csv or .npz.")
-    check_level(level, "level")
+    of_ends = LEVEL if level is None else level
+    check_level(of_ends, "level")
     key = jax.random.key(seed or 0)
     if fitted.is_one(source):
         if num_samples or seed is not None or net is not None:
             raise ValueError(f"{source} is of bayesprune fit, whose networks are its own: leave num_samples, seed and net out.")
-        found = _by_fit(source, data, level, uncertainty)
+        found = _by_fit(source, data, of_ends, uncertainty)
     elif source.is_dir():
-        found = _by_run(source, data, num_samples, key, net, level, uncertainty)
+        found = _by_run(source, data, num_samples, key, net, of_ends, uncertainty)
     elif net is not None:
         raise ValueError(
             f"net={net} goes with the folder of a run, and {source} is a file, which has its network: leave it out."
         )
     else:
         found = _by_file(source, data, num_samples, key, uncertainty)
+    if level is not None and "low" not in found.arrays:
+        raise ValueError(f"level={level} is of intervals of numbers, and predictions of {source} have none: leave it out.")
     if to is not None and to.suffix.lower() == ".npz":
         write_arrays(to, found.arrays)
     elif to is not None:

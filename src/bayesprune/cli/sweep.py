@@ -199,7 +199,10 @@ def tables(planned: Sequence[PlannedRun], records: dict[PlannedRun, dict[str, An
         of = [cell for cell in planned if cell.varied == varied]
         have = [cell for cell in of if cell in records]
         values = [[records[cell]["figures"].get(name) for cell in have] for name in figures]
-        spreads = [cells.mean_and_spread(np.array([one for one in column if one is not None])) for column in values]
+        # A figure that is no number is None in a run's record: without its seed the mean would be of the others.
+        spreads = [
+            cells.mean_and_spread(() if column.count(None) == len(column) else np.array(column, float)) for column in values
+        ]
         means.append([*dict(varied).values(), cells.count(have, of), *spreads])
         for place, cell in enumerate(have):
             singles.append([*dict(varied).values(), str(cell.seed), *(_number(column[place]) for column in values)])

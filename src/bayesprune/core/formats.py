@@ -18,6 +18,7 @@ from safetensors import safe_open
 from safetensors.numpy import save as to_bytes
 
 from bayesprune.core.files import check_readable, reading, write_atomically
+from bayesprune.core.numbers import without_mask
 
 CHECKSUM = "checksum"
 _PREFIX = "sha256:"
@@ -27,7 +28,7 @@ _CHANGED = "its contents do not have the checksum that it states: something in i
 def jsonable(value: object, where: str = "data") -> Any:
     """``value`` in JSON's own types: arrays become lists, tuples lists, paths text, and NaN or infinity ``None``.
 
-    Raises ``TypeError`` that names the place of a value with no JSON form.
+    Raises ``TypeError`` that names the place of a value with no JSON form, ``ValueError`` for masked entries.
 
     >>> jsonable({"losses": np.array([1.0, np.nan]), "steps": np.int64(3)})
     {'losses': [1.0, None], 'steps': 3}
@@ -39,11 +40,14 @@ def jsonable(value: object, where: str = "data") -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return {str(k): jsonable(v, f"{where}[{k!r}]") for k, v in value.items()}
+        made = {str(k): jsonable(v, f"{where}[{k!r}]") for k, v in value.items()}
+        if len(made) < len(value):
+            raise TypeError(f"{where} has keys that are one text in JSON, as 1 and '1' are: name one of them anew.")
+        return made
     if isinstance(value, list | tuple):
         return [jsonable(v, f"{where}[{i}]") for i, v in enumerate(value)]
     if hasattr(value, "__array__"):  # NumPy and JAX arrays and scalars
-        array = np.asarray(value)
+        array = np.asarray(without_mask(value, where))
         plain = array.astype(np.float64) if array.dtype.name in ("bfloat16", "float16") else array
         if plain.dtype.kind in "biufU":
             return jsonable(plain.tolist(), where)

@@ -84,6 +84,8 @@ def _places(scores: Real[Array, "..."], within: Bool[Array, "..."]) -> Int[Array
     The bits of a positive float are an integer that grows with it; those of a negative one shrink. No float is left over
     to mark what may not stay: -inf is a score.
     """
+    if scores.dtype in (jnp.int32, jnp.int64):  # float32 does not have each one beyond 2^24
+        return jnp.where(within, ~scores, jnp.iinfo(scores.dtype).max)
     floats, integers = (jnp.float64, jnp.int64) if scores.dtype == jnp.float64 else (jnp.float32, jnp.int32)
     scores = scores.astype(floats)
     falling = jnp.where(scores == 0, 0.0, jnp.where(jnp.isnan(scores), jnp.inf, -scores))

@@ -61,7 +61,7 @@ def arrays_in(x: PyTree) -> Any:
     >>> arrays_in({"age": [[1.0], [2.0]], "tokens": np.zeros((2, 6), int)})["age"].shape
     (2, 1)
     """
-    as_array = lambda node: np.asarray(node) if isinstance(node, list | tuple) else node  # noqa: E731
+    as_array = lambda node: np.asarray(without_mask(node, "data")) if isinstance(node, list | tuple) else node  # noqa: E731
     return jax.tree.map(as_array, x, is_leaf=lambda node: not is_tree(node))
 
 
@@ -87,16 +87,17 @@ def joined(blocks: list[np.ndarray]) -> np.ndarray:
 
 
 def without_mask(value: object, name: str) -> Any:
-    """The value as it is, but of NumPy's masked arrays, and lists of such, the array: what a mask hides is no number to count.
+    """The value as it is, but of NumPy's masked arrays the array: what a mask hides is no number to count with.
 
     Raises:
-        ValueError: a masked entry.
+        ValueError: a masked entry, also of an array in a list.
 
     >>> without_mask(np.ma.array([1.0, 2.0]), "x")
     array([1., 2.])
     """
-    if isinstance(value, list) and any(isinstance(part, np.ma.MaskedArray) for part in value):
-        value = np.ma.array(value)
+    for part in value if isinstance(value, list | tuple) else ():
+        if isinstance(part, list | tuple | np.ma.MaskedArray):
+            without_mask(part, name)
     if not isinstance(value, np.ma.MaskedArray):
         return value
     if hidden := int(np.ma.count_masked(value)):

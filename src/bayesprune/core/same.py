@@ -153,7 +153,8 @@ class _Code:
 
 
 def _code(code: types.CodeType) -> Hashable:
-    constants = tuple(_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts)
+    as_text = lambda c: tuple(sorted(map(repr, c))) if isinstance(c, frozenset) else repr(c)  # noqa: E731
+    constants = tuple(_code(c) if isinstance(c, types.CodeType) else as_text(c) for c in code.co_consts)
     return code.co_name, code.co_code.hex(), code.co_names, constants
 
 

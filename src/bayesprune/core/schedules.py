@@ -1,5 +1,6 @@
 """Schedules: frozen dataclasses that map a step, traced or not, to a number. Steps may be fractions; units are the caller's."""
 
+import math
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -10,8 +11,8 @@ from bayesprune.core.checks import check_density, check_integer, check_not_negat
 
 
 def _check_order(begin: int | float, end: int | float) -> None:
-    if not 0 <= begin < end:
-        raise ValueError(f"begin and end must satisfy 0 <= begin < end, got begin={begin}, end={end}: swap or widen them.")
+    if not 0 <= begin < end < math.inf:
+        raise ValueError(f"begin and end must satisfy 0 <= begin < end < inf, got {begin=}, {end=}: swap or widen them.")
 
 
 def _progress(step: Real[ArrayLike, "..."], begin: int | float, end: int | float) -> Float[Array, "..."]:

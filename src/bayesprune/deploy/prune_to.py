@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_name, check_positive
+from bayesprune.core.checks import check_integer, check_name, check_positive, check_within
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.types import Pruned
 from bayesprune.deploy.compact import Compact
@@ -150,6 +150,8 @@ def prune_to(
     check_name("engine", engine, ENGINES)
     ((budget, most),) = asked.items()
     check_positive(most, budget)
+    if budget == "ece":
+        check_within(most, budget, "(0, 1)", "it is a share, so that 0.05 stands for 5 %, and no network's is above 1")
     check_integer(rows, "rows")
     if not any(spec.prunable and spec.bayesian for spec in program.layout):
         raise nothing_to_prune("params have", program)

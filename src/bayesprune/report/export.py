@@ -80,8 +80,9 @@ def save_posterior(
     ``unit/<site>``, ``rows/<site>`` and ``columns/<site>`` (of weights that vary together), ``mask/<site>`` and
     ``param/<name>``.
 
-    Raises ``ValueError`` for a mask that fits no site and for NaN, ``TypeError`` for metadata with no JSON form, ``OSError``
-    with the path and a remedy where the disk refuses; an older file at ``path`` is then left as it was.
+    Raises ``ValueError`` for a mask that fits no site, for NaN, and for what is no posterior, such as scales below zero,
+    ``TypeError`` for metadata with no JSON form, ``OSError`` with the path and a remedy where the disk refuses; an older file
+    at ``path`` is then left as it was.
 
     >>> import tempfile
     >>> from bayesprune.posteriors.mean_field import MeanField
@@ -104,6 +105,11 @@ def save_posterior(
                 f"sites, in the shape of loc; its sites are {', '.join(sorted(posterior))}."
             )
         tensors[f"mask/{site}"] = values
+    try:
+        masks = {site: tensors[f"mask/{site}"] for site in mask}
+        sound.check_posterior({site: _node(tensors, site) for site in posterior}, masks)
+    except ValueError as error:
+        raise ValueError(f"a file of this could not be read back: {error}. Mend it first.") from None
     header: dict[str, Any] = {LAWS: list(posterior), "metadata": jsonable(dict(metadata), "metadata")}
     if params:
         header["params"], more = pack(params, "param/{}", _held(posterior, tensors))

@@ -97,7 +97,7 @@ def recorded(history: Mapping[str, Any], key: str) -> np.ndarray:
     if key not in history:
         had = ", ".join(sorted(history)) or "nothing"
         raise ValueError(f"history has no {key!r} (it has {had}): fit with a sparsifier to record it.")
-    return np.asarray(history[key], np.float64)
+    return np.asarray(without_mask(history[key], f"history[{key!r}]"), np.float64)
 
 
 def truth_values(values: ArrayLike | Any, name: str) -> Bool[np.ndarray, "..."]:

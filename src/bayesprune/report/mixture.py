@@ -28,7 +28,7 @@ def mixture(draws: ArrayLike, noise_scale: float | ArrayLike) -> tuple[Draws, Dr
             f"draws must have shape (num_samples, rows) or (num_samples, rows, outputs), got {centre.shape}: "
             "bayesprune.predict_draws gives it; a single prediction needs a leading axis of one."
         )
-    noise = finite(np.asarray(noise_scale), "noise_scale")
+    noise = finite(noise_scale, "noise_scale")
     if (noise < 0).any():
         raise ValueError(f"noise_scale must not be negative, got {noise.min()}: it is a standard deviation.")
     try:

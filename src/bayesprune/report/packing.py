@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from bayesprune.core.numbers import without_mask
+
 Plan = Any
 # Below this share of zeros, or so few numbers, whole arrays are about as small.
 _ZEROS, _NUMBERS = 1 / 16, 256
@@ -71,7 +73,7 @@ def _thin(name: str, array: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _numbers(value: object, name: str) -> np.ndarray:
-    array = np.asarray(value)
+    array = np.asarray(without_mask(value, name))
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         raise TypeError(
             f"{name} is a {type(value).__name__}, which cannot be saved: parameters are arrays of numbers or dicts."
@@ -101,5 +103,5 @@ def _whole(numbers: np.ndarray, bits: np.ndarray, shape: list[int]) -> np.ndarra
 
 def plain(array: ArrayLike) -> np.ndarray:
     """On the host; bfloat16, which NumPy alone cannot read, widened to float32 without loss."""
-    host = np.asarray(array)
+    host = np.asarray(without_mask(array, "an array to save"))
     return host.astype(np.float32) if host.dtype.name == "bfloat16" else host

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesprune.core.checks import check_site, check_within
 from bayesprune.core.files import write_atomically
+from bayesprune.core.numbers import without_mask
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
 from bayesprune.report.plots_acts import density_and_acts
 from bayesprune.report.plots_calibration import coverage_diagram, reliability_diagram
@@ -41,6 +43,7 @@ from bayesprune.report.plots_style import (
     style,
 )
 from bayesprune.report.plots_uncertainty import uncertainty_parts
+from bayesprune.report.sparsity import sparsity_report
 
 MAX_CURVE_POINTS = 1000
 STEEP = 20.0  # times the least loss, or what the later half spans: one that falls from further is on a logarithmic axis
@@ -91,7 +94,7 @@ def training_curves(
     set", for the title. ``kl_weight``: (num_steps,), the divergence's weight in what was minimised, shown where it varies:
     the losses are the bound itself, of weight 1.
     """
-    losses = np.asarray(losses, np.float64)
+    losses = np.asarray(without_mask(losses, "losses"), np.float64)
     if losses.ndim != 1 or losses.size == 0:
         remedy = " of several chains draw one, losses[0], or their mean, losses.mean(0)" if losses.ndim == 2 else " train first"
         raise ValueError(f"losses must have shape (num_steps,) and hold something, got {losses.shape}:{remedy}.")
@@ -184,6 +187,7 @@ def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: 
     fig, ax = single(ax)
     ax.plot(step, 1 - density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="all layers")
     if connected is not None:
+        check_within(connected, "connected", "[0, 1]", "it is a share")
         mark = {"color": BLACK, "marker": "X", "markersize": 9, "markeredgecolor": "white", "linestyle": "", "clip_on": False}
         ax.plot(step[-1], 1 - connected, zorder=5, label="pruned or not connected", **mark)
     legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
@@ -237,7 +241,10 @@ def _loc_label(posterior: Posterior) -> str:
 
 def _alive_or_zero(loc: ArrayLike, site: str, mask: Mask | None) -> np.ndarray:
     values = finite(loc, f"posterior[{site!r}].loc")
-    return np.where(truth_values(mask[site], f"mask[{site!r}]"), values, 0.0) if mask and site in mask else values
+    if not mask or site not in mask:
+        return values
+    check_site("mask", site, mask[site], {site: values.shape})
+    return np.where(truth_values(mask[site], f"mask[{site!r}]"), values, 0.0)
 
 
 def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None = None) -> Figure:
@@ -257,8 +264,7 @@ def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None
     counted, title = alive, f"{_share(alive):.2%} alive"
     ax.barh(place, share, color=PALETTE[0] if connected is None else "#B5CDE0", label="alive")
     if connected is not None:
-        if bare := [s for s in sites if s not in connected]:
-            raise ValueError(f"connected lacks {bare}: pass bp.connected(bnn, mask) of this mask.")
+        sparsity_report(mask, connected={s: connected[s] for s in sites if s in connected})  # refuses what is no part of it
         counted = [truth_values(connected[s], f"connected[{s!r}]") for s in sites]
         title = f"{title}, {_share(counted):.2%} in use"
         ax.barh(place, [used.mean() for used in counted], color=PALETTE[0], label="in use")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesprune.core.checks import check_within
 from bayesprune.report.inputs import recorded
 from bayesprune.report.plots_style import (
     BLACK,
@@ -82,6 +83,7 @@ def _densities(ax: Axes, step: np.ndarray, history: Mapping[str, Any], connected
         look = {"color": PALETTE[5], "linewidth": 1.2, "zorder": 5}
         ax.plot(step, shown(used), label=_name("alive and connected", used), **look | marks_of(shown(used)))
     elif connected is not None:
+        check_within(connected, "connected", "[0, 1]", "it is a share")
         look = {"color": PALETTE[5], "marker": "X", "markersize": 9, "markeredgecolor": "white", "linestyle": "", "zorder": 5}
         ended = np.array([connected])
         ax.plot(step[-1:], shown(ended), label=_name("alive and connected", ended), clip_on=False, **look)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bayesprune.core.checks import check_integer
 from bayesprune.core.types import Node
 from bayesprune.report.inputs import ArrayLike, finite, truth_values
 from bayesprune.report.plots_style import FigureBase, several, signed
@@ -81,6 +82,7 @@ def first_layer_heatmap(
     alive = np.ones(kernel.shape, bool) if mask is None else truth_values(mask, "mask")
     if alive.shape != kernel.shape:
         raise ValueError(f"mask must have loc_kernel's shape {kernel.shape}, got {alive.shape}.")
+    check_integer(max_features, "max_features")
     total, used = kernel.shape[-1], _features_in_use(in_use, kernel.shape[-1])
     kernel, alive = kernel[..., used], alive[..., used]
     values = np.where(alive, kernel, np.nan)

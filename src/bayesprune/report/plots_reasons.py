@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesprune.core.checks import check_integer
 from bayesprune.report.inputs import ArrayLike, finite
 from bayesprune.report.plots_style import GREY, PALETTE, Axes, Figure, single, style
 
@@ -56,6 +57,7 @@ def reasons(
     if names is not None and len(names) != values.shape[1]:
         raise ValueError(f"names must be one for each of the {values.shape[1]} features, got {len(names)}.")
     ranks = None if x is None else _ranks(x, values.shape)
+    check_integer(most, "most")
     size = np.abs(values).mean(axis=0)
     shown = [place for place in np.argsort(-size, kind="stable")[:most] if size[place] > 0]
     fig, ax = single(ax, 6.8, 1.4 + 0.36 * max(len(shown), 1))

@@ -86,12 +86,14 @@ def _factor(terms: Terms, alive: Mapping[str, Alive]) -> Alive:
 def has_path(graph: Graph, used: Mapping[str, Any]) -> bool:
     """Whether an output still depends on the rows, of the weights in use that `reachable` gives.
 
-    Told by the kernels that multiply the rows themselves: one of them must have a weight in use. A kernel that is not in
-    ``used``, or is not followed, is whole; a network without such kernels, or one that is given its rows without a weight,
-    is taken to have a path.
+    Told by the kernels that multiply the rows themselves: one of them must have a weight in use. Of one that is not in
+    ``used``, all weights are alive, and in use where an output depends on them; one that is not followed is whole. A network
+    without such kernels, or one that is given its rows without a weight, is taken to have a path.
     """
     first = _first_kernels(graph)
-    return not first or any(site not in used or bool(np.any(used[site])) for site in first)
+    if whole := {site: np.ones(graph.roles[site].shape, bool) for site in first if site not in used}:
+        used = reachable(graph, {**used, **whole})
+    return not first or any(bool(np.any(used[site])) for site in first)
 
 
 @functools.lru_cache(maxsize=64)

@@ -90,3 +90,5 @@ def test_the_choice_of_columns() -> None:
     ]:
         with pytest.raises(ValueError, match=told):
             choose(names, "y", features, drop)
+    with pytest.raises(ValueError, match="features holds 'a' more than once"):
+        choose(names, "y", ("a", "b", "a"), ())

@@ -52,6 +52,8 @@ def choose(names: Sequence[str], target: str, features: Sequence[str], drop: Seq
         raise ValueError("features and drop are both given: name the columns to take, or those to leave out.")
     for name in (*features, *drop):
         check_name("column", name, names)
+    if twice := [name for name in dict.fromkeys(features) if list(features).count(name) > 1]:
+        raise ValueError(f"features holds {twice[0]!r} more than once: name each column once.")
     for name, given in (("features", features), ("drop", drop)):
         if target in given:
             raise ValueError(f"{name} holds the target, {target!r}: leave it out.")
