@@ -99,7 +99,8 @@ def standardise(train: Dataset, test: Dataset, targets: bool = False) -> tuple[D
     for name, one, other in (("x", train.x, test.x), *([("y", train.y, test.y)] if targets else [])):
         if (shape := np.shape(one)[1:]) != np.shape(other)[1:]:
             raise ValueError(f"rows of {name} must have one shape, got {shape} in train, {np.shape(other)[1:]} in test.")
-        if not np.isfinite(np.asarray(without_mask(other, f"test.{name}"), np.float64)).all():
+        values = np.asarray(without_mask(other, f"test.{name}"))
+        if values.dtype.kind not in "iub" and not np.isfinite(values.astype(np.float64)).all():  # bytes are, without a copy
             raise ValueError(f"test.{name} must be finite: drop those rows, or fill them in.")
     inputs = fit_scaling(train.x)
     outputs = fit_scaling(train.y) if targets else Scaling(np.zeros(()), np.ones(()))
