@@ -24,7 +24,7 @@ from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.frames import check_digits
-from bayesprune.sklearn.tails import is_heavy, is_tied
+from bayesprune.sklearn.tails import costs_the_mean, is_heavy, is_tied
 from bayesprune.sklearn.thresholds import found_by_whole_rows
 
 Values = Float64[np.ndarray, "rows *outputs"]
@@ -87,9 +87,10 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         activation: "swish", "relu", "tanh", "gelu", "elu", "sigmoid", or a JAX function.
         likelihood: "auto": where forms are chosen, by a forest's errors on rows that it has not seen,
             `NegativeBinomial(link="softplus")`, where y is whole numbers from 0 or 1 on and likelier as counts (21.33), or
-            Student's t of three degrees of freedom, where the errors have heavy tails; else "normal", its noise refitted after
-            the cut (`bayesprune.refit_noise`), of precision Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the
-            network's output for each row);
+            Student's t of three degrees of freedom, where the errors have heavy tails, and are not so skewed that its location
+            is far from their mean (`tails.costs_the_mean`); else "normal", its noise refitted after the cut
+            (`bayesprune.refit_noise`), of precision Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the network's
+            output for each row);
             "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
             `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
             standard deviation; of all others it is taken as it is. Of counts, outputs of zero stand for about the mean of y.
@@ -276,7 +277,8 @@ def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT
     """Counts, heavy tails or Gaussian noise, by a forest's residuals of the same rows, (rows, outputs)."""
     if are_counts(y, residuals):
         return network.COUNTS
-    return network.HEAVY_NOISE if is_heavy(residuals) and not is_tied(y) else network.LEARNED_NOISE
+    heavy = is_heavy(residuals) and not is_tied(y) and not costs_the_mean(y, residuals, network.DEGREES)
+    return network.HEAVY_NOISE if heavy else network.LEARNED_NOISE
 
 
 def _widths(variance: np.ndarray) -> np.ndarray:

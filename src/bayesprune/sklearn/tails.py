@@ -1,4 +1,4 @@
-"""Whether noise has heavy tails: Student's t against the Gaussian, by what held-out rows were missed by."""
+"""Whether noise has heavy tails: Student's t against the Gaussian, and what it costs, by what held-out rows were missed by."""
 
 import math
 
@@ -10,6 +10,7 @@ LEAST_ROWS = 30
 LEAST_GAIN = 0.05  # nats a row by which another law must be better than the usual one
 # Of the rows that one number may have: a t about it has a density without bound, and all others are its outliers.
 MOST_TIED = 1 / 3
+MOST_OF_VARIANCE = 0.01
 NEAR = 1e-10  # of two scales one after the other, as a share: the likelihood at its top does not tell them apart
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0)
 
@@ -39,6 +40,22 @@ def is_heavy(residuals: Float64[np.ndarray, "rows outputs"]) -> bool:
         return False
     gains = [_log_t(column) - _log_normal(column) for column in residuals.T]
     return bool(np.mean(gains) > LEAST_GAIN + math.log(rows) / rows)
+
+
+def costs_the_mean(y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.ndarray, "rows outputs"], df: float) -> bool:
+    """Whether a t about y would foresee something so far from its mean that R² loses more than a hundredth.
+
+      (mean r - loc)² > .01 Var(y),   loc the location of the t of ``df`` degrees of the highest likelihood of the residuals r
+
+    in any output. A t is symmetric: of skewed noise, as that of salaries, its location lies near the mode.
+
+    >>> rng = np.random.default_rng(0)
+    >>> skewed, straight = rng.lognormal(size=(400, 1)), rng.standard_t(3.0, (400, 1))
+    >>> costs_the_mean(skewed, skewed - skewed.mean(), 3.0), costs_the_mean(straight, straight, 3.0)
+    (True, False)
+    """
+    locations = np.array([stats.t.fit(column, fdf=df)[1] for column in residuals.T])
+    return bool((np.square(residuals.mean(axis=0) - locations) > MOST_OF_VARIANCE * y.var(axis=0)).any())
 
 
 def _log_normal(residuals: np.ndarray) -> float:
