@@ -90,7 +90,8 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             Student's t of three degrees of freedom, where the errors have heavy tails, and are not so skewed that its location
             is far from their mean (`tails.costs_the_mean`); else "normal", its noise refitted after the cut
             (`bayesprune.refit_noise`), of precision Gamma(2, 0.2) a priori; "predicted_noise" (Gaussian, its scale the
-            network's output for each row); "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares in (0, 1)); or an object of
+            network's output for each row); "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares
+            in (0, 1)); or an object of
             `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
             standard deviation; of all others it is taken as it is. Of counts, outputs of zero stand for about the mean of y.
         random_state: a whole number makes fits and predictions repeatable; or a NumPy ``RandomState``, or None.
