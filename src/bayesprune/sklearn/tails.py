@@ -10,7 +10,9 @@ LEAST_ROWS = 30
 LEAST_GAIN = 0.05  # nats a row by which another law must be better than the usual one
 # Of the rows that one number may have: a t about it has a density without bound, and all others are its outliers.
 MOST_TIED = 1 / 3
-MOST_OF_VARIANCE = 0.01
+# Of y, that the location may lie from the mean: at two hundredths a t is ahead of a Gaussian by R² and CRPS all the same
+# (`wages_1985` of benchmarks/tabular_real.md), at five to eight it is behind (`mlb` of "Drawn at random" there).
+MOST_OF_VARIANCE = 0.03
 NEAR = 1e-10  # of two scales one after the other, as a share: the likelihood at its top does not tell them apart
 DEGREES = (1.5, 2.0, 3.0, 4.0, 6.0)
 
@@ -43,9 +45,9 @@ def is_heavy(residuals: Float64[np.ndarray, "rows outputs"]) -> bool:
 
 
 def costs_the_mean(y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.ndarray, "rows outputs"], df: float) -> bool:
-    """Whether a t about y would foresee something so far from its mean that R² loses more than a hundredth.
+    """Whether a t about y would foresee something so far from its mean that R² loses more than three hundredths.
 
-      (mean r - loc)² > .01 Var(y),   loc the location of the t of ``df`` degrees of the highest likelihood of the residuals r
+      (mean r - loc)² > .03 Var(y),   loc the location of the t of ``df`` degrees of the highest likelihood of the residuals r
 
     in any output. A t is symmetric: of skewed noise, as that of salaries, its location lies near the mode.
 
