@@ -47,9 +47,9 @@ def is_heavy(residuals: Float64[np.ndarray, "rows outputs"]) -> bool:
 def costs_the_mean(y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.ndarray, "rows outputs"], df: float) -> bool:
     """Whether a t about y would foresee something so far from its mean that R² loses more than three hundredths.
 
-      (mean r - loc)² > .03 Var(y),   loc the location of the t of ``df`` degrees of the highest likelihood of the residuals r
+      (mean r - loc)² > .03 Var(y)                                                                         (21.36)
 
-    in any output. A t is symmetric: of skewed noise, as that of salaries, its location lies near the mode.
+    in any output, loc the location of the t of ``df`` degrees of the highest likelihood of the residuals r. A t is symmetric: of skewed noise, as that of salaries, its location lies near the mode.
 
     >>> rng = np.random.default_rng(0)
     >>> skewed, straight = rng.lognormal(size=(400, 1)), rng.standard_t(3.0, (400, 1))
