@@ -49,7 +49,8 @@ def costs_the_mean(y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np
 
       (mean r - loc)² > .03 Var(y)                                                                         (21.36)
 
-    in any output, loc the location of the t of ``df`` degrees of the highest likelihood of the residuals r. A t is symmetric: of skewed noise, as that of salaries, its location lies near the mode.
+    in any output, loc the location of the t of ``df`` degrees of the highest likelihood of the residuals r. A t is symmetric:
+    of skewed noise, as that of salaries, its location lies near the mode.
 
     >>> rng = np.random.default_rng(0)
     >>> skewed, straight = rng.lognormal(size=(400, 1)), rng.standard_t(3.0, (400, 1))
