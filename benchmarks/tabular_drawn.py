@@ -26,47 +26,52 @@ from bayesprune.lab import ranks
 
 ROWS = 600
 MODELS = ("default", "catboost", "lightgbm", "forest", "linear", "networks")
-DRAWN = (
-    Source("Stat2Data", "YouthRisk2007", "female", True),
-    Source("medicaldata", "licorice_gargle", "preOp_gender", True),
-    Source("medicaldata", "indo_rct", "bstent", True),
-    Source("vcd", "Baseball", "outs86"),
-    Source("lattice", "USRegionalMortality", "SE"),
-    Source("wooldridge", "card", "reg669", True),
-    Source("Ecdat", "UnempDur", "age"),
-    Source("datasets", "airquality", "Wind"),
-    Source("wooldridge", "wageprc", "gwage_6"),
-    Source("HSAUR", "Forbes2000", "assets"),
-    Source("stevedata", "ESS9GB", "immigsent"),
-    Source("mlmRev", "Mmmec", "expected"),
-    Source("causaldata", "close_college", "exper"),
-    Source("Ecdat", "Mathlevel", "major", True),
-    Source("modeldata", "check_times", "s3_methods"),
-    Source("geepack", "spruce", "chamber", True),
-    Source("wooldridge", "smoke", "white", True),
-    Source("Ecdat", "Nerlove", "sl"),
-    Source("DAAG", "cricketer", "kia", True),
-    Source("medicaldata", "supraclavicular", "opioid_total"),
-    Source("Ecdat", "PatentsRD", "rdexp"),
-    Source("openintro", "exam_grades", "exam3"),
-    Source("mlmRev", "Exam", "schavg"),
-    Source("wooldridge", "wage2", "meduc"),
-    Source("Ecdat", "BudgetFood", "age"),
-    Source("AER", "CPSSWEducation", "gender", True),
-    Source("MASS", "fgl", "Fe"),
-    Source("multgee", "housing", "y", True),
-    Source("openintro", "kobe_basket", "shot", True),
-    Source("tidyr", "cms_patient_care", "type", True),
-    Source("wooldridge", "fertil2", "urb_educ"),
-    Source("nlme", "Phenobarb", "Wt"),
-    Source("causaldata", "restaurant_inspections", "Year"),
-    Source("AER", "GSS7402", "ethnicity", True),
-    Source("Ecdat", "Crime", "mix"),
-    Source("wooldridge", "lowbrth", "afdcpsq"),
-    Source("wooldridge", "minwage", "gmwage_12"),
-    Source("openintro", "mlb", "salary"),
-    Source("Stat2Data", "CAFE", "Vote", True),
-    Source("medicaldata", "blood_storage", "OrganConfined", True),
+# Package, name, the column to foresee, and whether it is of labels.
+TABLES_DRAWN = """
+    Stat2Data YouthRisk2007 female labels
+    medicaldata licorice_gargle preOp_gender labels
+    medicaldata indo_rct bstent labels
+    vcd Baseball outs86
+    lattice USRegionalMortality SE
+    wooldridge card reg669 labels
+    Ecdat UnempDur age
+    datasets airquality Wind
+    wooldridge wageprc gwage_6
+    HSAUR Forbes2000 assets
+    stevedata ESS9GB immigsent
+    mlmRev Mmmec expected
+    causaldata close_college exper
+    Ecdat Mathlevel major labels
+    modeldata check_times s3_methods
+    geepack spruce chamber labels
+    wooldridge smoke white labels
+    Ecdat Nerlove sl
+    DAAG cricketer kia labels
+    medicaldata supraclavicular opioid_total
+    Ecdat PatentsRD rdexp
+    openintro exam_grades exam3
+    mlmRev Exam schavg
+    wooldridge wage2 meduc
+    Ecdat BudgetFood age
+    AER CPSSWEducation gender labels
+    MASS fgl Fe
+    multgee housing y labels
+    openintro kobe_basket shot labels
+    tidyr cms_patient_care type labels
+    wooldridge fertil2 urb_educ
+    nlme Phenobarb Wt
+    causaldata restaurant_inspections Year
+    AER GSS7402 ethnicity labels
+    Ecdat Crime mix
+    wooldridge lowbrth afdcpsq
+    wooldridge minwage gmwage_12
+    openintro mlb salary
+    Stat2Data CAFE Vote labels
+    medicaldata blood_storage OrganConfined labels
+"""
+DRAWN = tuple(
+    Source(package, item, target, bool(labels))
+    for package, item, target, *labels in map(str.split, TABLES_DRAWN.strip().splitlines())
 )
 NAMES = {f"{source.package} {source.item}": source for source in DRAWN}
 
