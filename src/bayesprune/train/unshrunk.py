@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.types import Dataset, Params, PyTree, Renewing, Weighing
@@ -140,7 +141,7 @@ def _alike(kernel: Kernel, params: Params, axis: int, slices: Slices) -> bool:
     more: dict[str, Any] = {"value": jnp.ones(()), "value_fn": lambda _: jnp.ones(())} if asks_value(kernel) else {}
 
     @jax.jit
-    def step(number: int, grads: Params, params: Params, state: PyTree) -> tuple[Params, PyTree]:
+    def step(number: ArrayLike, grads: Params, params: Params, state: PyTree) -> tuple[Params, PyTree]:
         return kernel.step(jax.random.key(number), grads, params, state, **more)
 
     left, right = ((tree, jax.jit(kernel.init)(tree)) for tree in (given, short(given)))
