@@ -43,7 +43,7 @@ from bayesprune.report.plots_style import (
     style,
 )
 from bayesprune.report.plots_uncertainty import uncertainty_parts
-from bayesprune.report.sparsity import sparsity_report
+from bayesprune.report.sparsity import used_of
 
 MAX_CURVE_POINTS = 1000
 STEEP = 20.0  # times the least loss, or what the later half spans: one that falls from further is on a logarithmic axis
@@ -264,10 +264,10 @@ def density_per_layer(mask: Mask, ax: Axes | None = None, connected: Mask | None
     counted, title = alive, f"{_share(alive):.2%} alive"
     ax.barh(place, share, color=PALETTE[0] if connected is None else "#B5CDE0", label="alive")
     if connected is not None:
-        sparsity_report(mask, connected={s: connected[s] for s in sites if s in connected})  # refuses what is no part of it
-        counted = [truth_values(connected[s], f"connected[{s!r}]") for s in sites]
+        used = used_of({s: connected[s] for s in sites if s in connected}, dict(zip(sites, alive, strict=True)))
+        counted = [used[s] for s in sites]
         title = f"{title}, {_share(counted):.2%} in use"
-        ax.barh(place, [used.mean() for used in counted], color=PALETTE[0], label="in use")
+        ax.barh(place, [one.mean() for one in counted], color=PALETTE[0], label="in use")
         root = ax.get_figure(root=True)
         foot = ax.transAxes + ScaledTranslation(0, -BELOW, root.dpi_scale_trans)
         look = {"frameon": False, "fontsize": 9, "loc": "upper center", "ncols": 2}

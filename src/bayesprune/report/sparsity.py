@@ -67,12 +67,17 @@ def _tensors(masks: Mapping[str, np.ndarray]) -> tuple[dict[str, int | float], d
     return _counted(alive, size), per_site
 
 
-def _connected(connected: Mapping[str, ArrayLike], masks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def used_of(connected: Mapping[str, ArrayLike], masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What is connected of each mask, as booleans; refused where it is of other masks."""
     used = {site: truth_values(values, f"connected[{site!r}]") for site, values in connected.items()}
     wrong = [s for s in {**used, **masks} if s not in used or s not in masks or used[s].shape != masks[s].shape]
     wrong = wrong or [site for site in used if (used[site] & ~masks[site]).any()]
     if wrong:
         site = wrong[0]
         raise ValueError(f"connected[{site!r}] is no part of mask[{site!r}]: give what bayesprune.connected makes of mask.")
-    prunable, per_site = _tensors(used)
+    return used
+
+
+def _connected(connected: Mapping[str, ArrayLike], masks: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    prunable, per_site = _tensors(used_of(connected, masks))
     return {"prunable": prunable, "per_site": per_site}
