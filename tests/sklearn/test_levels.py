@@ -1,7 +1,8 @@
-"""Whole numbers that are names: which columns are taken for such, by an oracle of pandas and SciPy, and the warning of them."""
+"""Whole numbers that are names: which columns are taken for such, and what y is at each, by oracles of pandas and SciPy."""
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,8 @@ import pytest
 from scipy import stats
 
 import bayesprune as bp
-from bayesprune.sklearn.levels import lead_of_levels, places_of_names, targets_of
+from bayesprune.sklearn import saving
+from bayesprune.sklearn.levels import LevelMeans, lead_of_levels, places_of_names, targets_of
 
 SHORT = {"hidden": (2,), "num_steps": 20, "num_samples": 2, "random_state": 0}
 
@@ -100,10 +102,70 @@ def test_ages_years_and_counts_are_no_names() -> None:
     assert not found, found
 
 
+def means_by_pandas(column: np.ndarray, outputs: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, dict[float, np.ndarray]]:
+    """(21.37) of the rows by those of other folds, and of each level by all: by frames, loops and SciPy's F of one way."""
+    levels = np.unique(column)
+    place = pd.Series(column).map({level: i for i, level in enumerate(levels)}).to_numpy()
+    rows = np.bincount(place)
+    left = np.stack([y - np.polynomial.Chebyshev.fit(place, y, 3)(place) for y in outputs.T], axis=1)
+    within, between = 0.0, 0.0
+    for residual in left.T:
+        groups = [residual[place == i] for i in range(len(levels))]
+        noise = sum(float(np.square(group - group.mean()).sum()) for group in groups) / (len(place) - len(levels))
+        within, between = within + noise, between + noise * float(stats.f_oneway(*groups).statistic)
+    size = (len(place) - np.square(rows).sum() / len(place)) / (len(levels) - 1)  # rows of a level, in the analysis of variance
+    pull = within / ((between - within) / size)
+
+    def shrunk(asked: np.ndarray) -> np.ndarray:
+        found = np.zeros((len(levels), outputs.shape[1]))
+        for at, y in enumerate(outputs.T):
+            over = pd.Series((y - np.polynomial.Chebyshev.fit(place[asked], y[asked], 3)(place))[asked]).groupby(place[asked])
+            found[over.sum().index, at] = over.sum() / (over.count() + pull)
+        return found
+
+    apart = [shrunk(folds != fold) for fold in range(5)]
+    whole = shrunk(folds >= 0)
+    return np.stack([apart[fold][i] for fold, i in zip(folds, place, strict=True)]), dict(zip(levels, whole, strict=True))
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_means_of_levels_are_those_of_other_rows_shrunk_by_the_analysis_of_variance(classes: int) -> None:
+    x, y = zips(240, 15)
+    if classes:
+        y = np.asarray(pd.qcut(y, classes, labels=[f"c{i}" for i in range(classes)]))
+        outputs = pd.get_dummies(y).to_numpy(float)[:, 1 if classes == 2 else 0 :]
+    else:
+        y = 5.0 + 10.0 * y
+        outputs = ((y - y.mean()) / y.std())[:, None]
+    column, means = x[:, [1]], LevelMeans(labels=bool(classes), seed=3)
+    folds = np.random.default_rng(3).permutation(240) % 5
+    learned, whole = means_by_pandas(x[:, 1], outputs, folds)
+    np.testing.assert_allclose(means.fit_transform(column, y), learned, atol=1e-7)  # the cubic has a ridge
+    later = np.array([[-1.0], [np.nan], [np.inf], [column.max() + 1]])
+    np.testing.assert_array_equal(means.transform(later), 0.0)
+    np.testing.assert_allclose(means.transform(column), np.stack([whole[level] for level in x[:, 1]]), atol=1e-7)
+
+
+def test_levels_that_differ_by_chance_have_next_to_no_means() -> None:
+    """And those of one row alone, whose own target nothing else says; shifted and scaled targets have the same."""
+    rng = np.random.default_rng(0)
+    column, y = rng.integers(0, 30, 600)[:, None].astype(float), rng.standard_normal(600)
+    assert np.abs(LevelMeans().fit_transform(column, y)).max() < 0.02
+    alone = np.arange(600.0)[:, None]
+    for means in (LevelMeans(), LevelMeans(texts=True)):
+        names = alone.astype(str).astype(object) if means.texts else alone
+        np.testing.assert_array_equal(means.fit_transform(names, y), 0.0)
+        np.testing.assert_array_equal(means.transform(names), 0.0)
+    x, y = zips()
+    np.testing.assert_allclose(
+        LevelMeans().fit_transform(x[:, [1]], y), LevelMeans().fit_transform(x[:, [1]], 7e9 * y - 1e3), atol=1e-6
+    )
+
+
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", ["array", "frame", "gaps", "texts beside", "classes"])
-def test_codes_are_read_as_amounts_with_a_warning(kind: str) -> None:
-    """By name, once, with a remedy that ends it."""
+def test_codes_are_read_as_amounts_and_by_what_y_is_at_each(kind: str, tmp_path: Path) -> None:
+    """Rows are read alike in every form, and by a saved estimator; all that is read of a column is its own."""
     x, y = zips()
     frame = pd.DataFrame(x, columns=["a", "zip", "b"]).astype({"zip": "Int64"})
     if kind == "gaps":
@@ -113,11 +175,34 @@ def test_codes_are_read_as_amounts_with_a_warning(kind: str) -> None:
     estimator = bp.BayesianSparseClassifier if kind == "classes" else bp.BayesianSparseRegressor
     table, name = (x, "x1") if kind == "array" else (frame, "zip")
     y = np.where(y > 0, "dear", "cheap") if kind == "classes" else y
-    with pytest.warns(UserWarning, match=f"column '{name}' of X holds whole numbers that tell y apart as names do") as said:
-        model = estimator(**SHORT).fit(table, y)
-    assert sum("as names do" in str(one.message) for one in said) == 1
-    np.testing.assert_array_equal(model.numbers_of(table)[1:50, 1], x[1:50, 1])
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "column")
-        model.predict(table)
-        estimator(**SHORT).fit(frame.assign(zip=frame["zip"].astype("category")), y)
+        model = estimator(**SHORT).fit(table, y)
+    of = "y = dear" if kind == "classes" else "mean y"
+    place = model.number_names_.index(f"{name} ({of})")
+    numbers = model.numbers_of(table)
+    np.testing.assert_array_equal(numbers[1:50, 1], x[1:50, 1])
+    at = pd.Series(numbers[1:50, place]).groupby(x[1:50, 1])
+    assert (at.nunique() == 1).all() and at.first().nunique() == len(at), "a number for each level, whatever the row"
+    assert len(model.explain(table[:2]).values[0]) == (4 if kind == "texts beside" else 3)
+    later = np.where(x[:9] == x[:9, [1]], 7.0, x[:9]) if kind == "array" else frame[:9].assign(zip=7)
+    np.testing.assert_array_equal(model.numbers_of(later)[:, place], 0.0)
+    if kind == "array":
+        for same in (x[:9].tolist(), x[:9].astype(object), pd.DataFrame(x[:9])):
+            np.testing.assert_array_equal(model.predict(same), model.predict(x[:9]))
+    else:
+        np.testing.assert_array_equal(model.predict(frame[:9].to_numpy()), model.predict(frame[:9]))
+    saving.save(model, tmp_path / "model.skops")
+    np.testing.assert_array_equal(saving.load(tmp_path / "model.skops").predict(table), model.predict(table))
+
+
+@pytest.mark.slow
+def test_what_codes_say_is_learnt() -> None:
+    """Of new rows' squared errors at most half is left of those of a fit that reads the codes as amounts alone."""
+    x, y = zips(1200)
+    errors = []
+    for column in (x[:, 1], x[:, 1] + 0.5):  # which are no whole numbers, and the same to networks and trees
+        table = np.column_stack([x[:, 0], column, x[:, 2]])
+        model = bp.BayesianSparseRegressor(random_state=0).fit(table[:600], y[:600])
+        errors.append(np.mean(np.square(model.predict(table[600:]) - y[600:])))
+    assert errors[0] < 0.5 * errors[1], errors

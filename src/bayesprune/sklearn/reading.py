@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from bayesprune.core.given import GivenTable
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.reading import is_declared
-from bayesprune.sklearn.categories import common_in, forget_few, means, warn_of_names, warn_of_strangers, zeros_and_ones
+from bayesprune.sklearn.categories import are_read_by_means, warn_of_names, warn_of_strangers, zeros_and_ones
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
     Kinds,
@@ -32,10 +32,10 @@ from bayesprune.sklearn.frames import (
     warn_of_numbers,
     with_clocks,
 )
-from bayesprune.sklearn.levels import warn_of_codes
+from bayesprune.sklearn.levels import LevelMeans, places_of_names, targets_of
 from sklearn import config_context
 
-NUMBERS = "numbers"
+NUMBERS, NAMES = "numbers", "names"  # of a part of the encoder, and of one for each column of them, before its place
 FLOATS = (np.float64, np.float32)  # of inputs that are fitted: whether a column is constant depends on its rounding
 
 
@@ -89,9 +89,11 @@ class Reading(NamedTuple):
         return joined
 
     def _framed(self, X: object) -> Any:
-        """Where a frame was fitted, an array's columns are taken in their order."""
-        if self.columns is None or is_frame(X):
+        """Where a frame was fitted, an array's columns are taken in their order; where an array was, rows are numbers."""
+        if is_frame(X):
             return X
+        if self.columns is None:
+            return np.asarray(X, np.float64)
         import pandas as pd
 
         # Of lists with texts NumPy would make texts of gaps, too.
@@ -128,11 +130,11 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
     Texts, a gap counting as a category:
       - each category of five rows or more becomes a column of zeros and ones; rarer and later ones share one column;
       - two categories become one column, in which a later one, a gap too, is the mean;
-      - a column of more than twenty categories of five rows becomes the mean target of each, shrunk towards that of all. In
-        the fit it is cross-fitted: of a row's category by other rows. Categories of one or two rows share one mean, or where
-        these are fewer than five rows, the mean of all; so do later ones.
+      - a column of more than twenty categories of five rows, or of more than twenty rarer ones that most rows have, becomes
+        the mean target of each, shrunk towards that of all, in the fit by other rows than a row's own (`LevelMeans`); later
+        categories have that of all.
 
-    Whole numbers are amounts; where names would say more, a warning has the remedy (`levels.warn_of_codes`).
+    Whole numbers are amounts; where they tell y apart as names do, what y is at each stands beside them (`LevelMeans`).
 
     Dates, as such or as texts with the year first: a number of days, and of month, weekday and hour those that vary
     (`dates.DateParts`), by the clock of the column's time zone, for later rows too.
@@ -145,7 +147,6 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
     >>> numbers[:3].tolist(), reading.owner.tolist()
     ([[1.0, 0.0, 1.0, 0.0, 0.0], [2.0, 1.0, 0.0, 1.0, 0.0], [3.0, 0.0, 0.0, 0.0, 1.0]], [0, 0, 1, 1, 1])
 
-    Source: Micci-Barreca (2001) for means of targets; scikit-learn's `TargetEncoder` for their shrinkage and cross-fitting.
     """
     y = np.ravel(y) if np.shape(y)[1:] == (1,) else y
     kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
@@ -156,22 +157,22 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
             warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
-    called = _called(X, frame.shape[1])
     if numbers:
         amounts = frame.iloc[:, numbers].to_numpy(np.float64, na_value=np.nan) if is_frame(X) else frame
-        warn_of_codes(amounts, [called[place] for place in numbers], y, labels, seed, is_frame(X))
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
+        coded = [numbers[place] for place in places_of_names(amounts, y, labels, seed)]
+        parts += [(f"{NAMES} {place}", LevelMeans(labels, seed), [place]) for place in coded]
+    can_have_means = np.ndim(y) == 1 and targets_of(y, labels) is not None
     for place in kinds.texts:
-        many = np.ndim(y) == 1 and common_in(frame.iloc[:, place]).by_means
-        parts.append((str(place), means(labels, seed) if many else zeros_and_ones(), [place]))
+        by_means = can_have_means and are_read_by_means(frame.iloc[:, place])
+        parts.append((str(place), LevelMeans(labels, seed, texts=True) if by_means else zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
     with warnings.catch_warnings(), config_context(transform_output="default"):  # whatever is set for all transformers
         warnings.filterwarnings("ignore", "The least populated class")  # of folds within, which nobody has asked for
         found = np.asarray(encoder.fit_transform(frame, y), np.float64)
-    for place in kinds.texts:
-        forget_few(encoder.named_transformers_[str(place)])
     owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
+    called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in range(frame.shape[1])]
     names, twofold = np.empty(found.shape[1], object), []
     for name, fitted, places in encoder.transformers_:
         of = encoder.output_indices_[name]
@@ -185,11 +186,6 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
             twofold.append(TwoCategories(places[0], of.start, tuple(fitted.categories_[0]), float(found[:, of.start].mean())))
     columns = tuple(X.columns) if is_frame(X) else None
     return Reading(encoder, columns, kinds, owner, free, tuple(names), twofold=tuple(twofold)), found
-
-
-def _called(X: object, columns: int) -> list[str]:
-    """What the columns of X are called, those of an array by their places."""
-    return [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in range(columns)]
 
 
 def _with_gaps(X: object) -> Any:
@@ -219,9 +215,10 @@ class WithRows:
             except ValueError as error:
                 refuse_texts(error)
                 raise
-            self._reading = of_numbers(x)
-            warn_of_codes(x, _called(X, x.shape[1]), y, labels, self._seed, is_frame(X))
-            return x, y
+            if not places_of_names(x, y, labels, self._seed):
+                self._reading = of_numbers(x)
+                return x, y
+            X = X if is_frame(X) else x
         validate_data(self, X, skip_check_array=True)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(X, y)
