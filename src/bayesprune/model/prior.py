@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -17,23 +17,13 @@ from bayesprune.model.layout import Layout, ParamSpec
 from bayesprune.posteriors.params import check_units
 
 
-@runtime_checkable
-class SiteMoments(Protocol):
+@dataclass(frozen=True)
+class Moments:
     """What the posterior says of a positive site c: called with its name and a power, E[c^power].
 
     ``log(name)``: mean and standard deviation of log c. ``value(name)``: a parameter of the prior's own guide, by its name.
+    ``family``: a guide family, or `posteriors.samples.READER`, which reads them from ``params``.
     """
-
-    def __call__(self, name: str, power: float) -> Any: ...
-
-    def log(self, name: str) -> tuple[Any, Any]: ...
-
-    def value(self, name: str) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Moments:
-    """The positive sites, as a guide family or `posteriors.samples.READER` reads them from parameters."""
 
     family: Any
     params: dict[str, Any]
@@ -71,7 +61,7 @@ class Prior(Protocol):
 
     def guide(self, layout: Layout, family: Family) -> None: ...
 
-    def node(self, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node: ...
+    def node(self, node: Node, spec: ParamSpec, moment: Moments) -> Node: ...
 
 
 # What methods are called with; those after ``guide`` a prior may leave out.
@@ -92,7 +82,7 @@ def rows_of(prior: Any, num_rows: ArrayLike) -> dict[str, Any]:
     return {"num_rows": num_rows} if "num_rows" in inspect.signature(prior.model).parameters else {}
 
 
-def meaning(prior: object, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
+def meaning(prior: object, node: Node, spec: ParamSpec, moment: Moments) -> Node:
     """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
     if hasattr(prior, "node"):
         # Read outside of compiled code, a prior's own numbers are sent one by one, as by every operation there: to compile this
@@ -122,6 +112,32 @@ def guide_each(layout: Layout, family: Family) -> None:
     for spec in layout:
         if spec.bayesian:
             family.weight(spec)
+
+
+class Independent:
+    """A prior with one site for each weight array and none besides, w = unit w_hat; in ``model`` it says the law of w_hat."""
+
+    @property
+    def prior_scale(self) -> float | None:
+        """The standard deviation of the sites' Gaussian prior about zero; None where the prior is another."""
+        return None
+
+    @property
+    def unit(self) -> float:
+        """What one unit of a site is in the network."""
+        return 1.0
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``."""
+        guide_each(layout, family)
+
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """w = unit w_hat."""
+        return self.unit, "", 0.0
+
+    def node(self, node: Any, spec: ParamSpec, moment: Moments) -> Any:  # of any family with these two fields, a user's too
+        """Prior N(0, prior_scale²), or none, in units of ``unit``."""
+        return replace(node, prior_scale=self.prior_scale, unit=self.unit)
 
 
 def check_fixed_units(prior: object, layout: Layout, nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:

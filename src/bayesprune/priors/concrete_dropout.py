@@ -18,7 +18,7 @@ from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import Improper, noisy_weights
 from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_inputs
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 
@@ -101,7 +101,7 @@ class ConcreteDropout:
                 gates = InputGates(jnp.broadcast_to(odds, shape), squares, self.temperature, self.length_scale)
                 numpyro.sample(f"{spec.path}.gate", gates)
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """No prior scale, unit E z/(1 - p), and the law of the gates."""
         if not _has_gates(spec):
             return node

@@ -10,7 +10,7 @@ from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import SiteMoments, sample_each
+from bayesprune.model.prior import Moments, sample_each
 from bayesprune.posteriors.spike_slab import GATES, GatedNormal
 
 REFERENCE = "bai2020efficient"
@@ -88,7 +88,7 @@ class DiracSlab:
             if spec.bayesian:
                 family.gated(spec, self.gate, self.init_inclusion)
 
-    def node(self, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
+    def node(self, node: Node, spec: ParamSpec, moment: Moments) -> Node:
         """In units of ``slab_scale``."""
         return replace(node, unit=self.slab_scale)  # type: ignore[type-var]
 

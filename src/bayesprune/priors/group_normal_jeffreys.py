@@ -14,7 +14,7 @@ from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.improper import DrawnNormal, LogUniformDensity
 from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import refuse_points
 from bayesprune.posteriors.scales import GaussianScale
@@ -82,7 +82,7 @@ class GroupNormalJeffreys:
             z = numpyro.sample(f"{spec.path}.z", DrawnNormal(loc, scale))
             family.coupled(spec, jax.lax.stop_gradient((z - loc) / scale))
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """Prior N(0, 1), unit E z, and the law of z."""
         if of_compression(spec) is None:
             return replace(node, prior_scale=self.prior_scale)

@@ -14,7 +14,7 @@ from bayesprune.core.types import Array
 from bayesprune.formulas import regularised
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec, of_outputs
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.scales import LogNormalScale
 
@@ -120,7 +120,7 @@ class Horseshoe:
                 else:
                     family.weight(spec)
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """Prior N(0, 1), unit E gamma_i, and the law of nu tau_i; a last layer of one scale has E nu."""
         log_nu, nu_std = _log_moments(moment, f"{spec.path.layer}.nu", self.form)
         log_nu = log_nu + math.log(self._width(spec))
@@ -211,7 +211,7 @@ def _starts(name: str, form: str, log_value: float) -> tuple[str, float]:
     return (name, log_value) if form == "half_cauchy" else (_names(name, form)[1], -2.0 * log_value)
 
 
-def _log_moments(moment: SiteMoments, name: str, form: str) -> tuple[Any, Any]:
+def _log_moments(moment: Moments, name: str, form: str) -> tuple[Any, Any]:
     """Mean and standard deviation of log s under the posterior."""
     if form == "half_cauchy":
         return moment.log(name)

@@ -19,7 +19,7 @@ from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import noisy_weights
 from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_outputs
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 from bayesprune.posteriors.scales import TruncatedLogNormalScale
@@ -93,7 +93,7 @@ class UnitNoise:
                 scale = numpyro.param(f"{name}_scale", start, constraint=constraints.softplus_positive)
                 numpyro.sample(name, TruncatedNormal(*self._within(loc, scale), self.low, HIGH))
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """No prior scale, unit E theta, and the law of theta."""
         if not _has_noise(spec):
             return node
