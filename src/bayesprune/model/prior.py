@@ -1,7 +1,7 @@
 """What a prior is: the weights it samples, its guide, what the guide's weights are in the network; and the plainest of them."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from bayesprune.core.checks import check_calls, check_object
 from bayesprune.core.types import Node
 from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.layout import Layout, ParamSpec, with_posterior
 from bayesprune.posteriors.params import check_units
 
 
@@ -98,6 +98,11 @@ def sample_each(layout: Layout, law: dist.Distribution, unit: float) -> dict[str
     return {str(spec.path): unit * site(spec) for spec in layout if spec.bayesian}
 
 
+def sample_own(layout: Layout, law: Callable[[ParamSpec], dist.Distribution]) -> dict[str, Any]:
+    """Sample every Bayesian weight itself, of the ``law`` of its array; returns path -> w."""
+    return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in with_posterior(layout)}
+
+
 def array_of(arrays: Mapping[str, Any], spec: ParamSpec, given: str, remedy: str) -> Any:
     """The array that a prior holds of one weight array. ``given``: what it was given; a `ValueError` if of another network."""
     held = arrays.get(str(spec.path))
@@ -109,9 +114,8 @@ def array_of(arrays: Mapping[str, Any], spec: ParamSpec, given: str, remedy: str
 
 def guide_each(layout: Layout, family: Family) -> None:
     """Approximate the site of every Bayesian weight by ``family``."""
-    for spec in layout:
-        if spec.bayesian:
-            family.weight(spec)
+    for spec in with_posterior(layout):
+        family.weight(spec)
 
 
 class Independent:

@@ -6,12 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_params, got
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Independent, Moments, array_of
+from bayesprune.model.prior import Independent, Moments, array_of, sample_own
 from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -71,8 +70,7 @@ class Empirical(Independent):
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        law = lambda spec: dist.Normal(0.0, self._scale(spec))  # noqa: E731
-        return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in layout if spec.bayesian}
+        return sample_own(layout, lambda spec: dist.Normal(0.0, self._scale(spec)))
 
     def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """In the weight's own units, with the scales as its prior."""

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression, with_posterior
 from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import refuse_points
@@ -68,9 +68,7 @@ class GroupHorseshoe:
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         weights: dict[str, Any] = {}
-        for spec in layout:
-            if not spec.bayesian:
-                continue
+        for spec in with_posterior(layout):
             scale: Any = 1.0
             if (shape := of_compression(spec)) is not None:
                 scale = self._half_cauchy(f"{spec.path}.s", (), self.tau0**2) * self._half_cauchy(f"{spec.path}.z", shape, 1.0)
@@ -80,9 +78,7 @@ class GroupHorseshoe:
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
         refuse_points(family, "the density of a Gamma of shape 1/2 grows without bound at 0", "GroupHorseshoe")
-        for spec in layout:
-            if not spec.bayesian:
-                continue
+        for spec in with_posterior(layout):
             if (shape := of_compression(spec)) is None:
                 family.weight(spec)
                 continue

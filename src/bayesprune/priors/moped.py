@@ -6,13 +6,12 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
 from bayesprune.core.types import PyTree
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import Independent, array_of
+from bayesprune.model.prior import Independent, array_of, sample_own
 from bayesprune.model.trained import named
 
 REFERENCE = "krishnan2020specifying"
@@ -36,8 +35,7 @@ class MOPED(Independent):
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        law = lambda spec: dist.Normal(self._centre(spec), self.scale(spec))  # noqa: E731
-        return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in layout if spec.bayesian}
+        return sample_own(layout, lambda spec: dist.Normal(self._centre(spec), self.scale(spec)))
 
     def _centre(self, spec: ParamSpec) -> np.ndarray:
         remedy = "Give what the same module was trained to."
