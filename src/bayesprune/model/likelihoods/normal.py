@@ -100,8 +100,9 @@ class Normal:
             return observe_rows(dist.Normal(squeeze(outputs), scale), targets)
         if not self.heteroscedastic:
             return observe_rows(dist.Normal(squeeze(outputs), self.noise_scale(outputs.shape[-1])), y)
-        means, scales = halves(outputs)
-        return observe_rows(dist.Normal(means, jnp.exp(jnp.arcsinh(scales))), y)
+        targets = outputs.shape[-1] // 2
+        scale = jnp.exp(jnp.arcsinh(outputs[..., targets:]))
+        return observe_rows(dist.Normal(squeeze(outputs[..., :targets]), squeeze(scale)), y)
 
     def noise_scale(self, num_outputs: int = 1) -> Any:
         """The noise's standard deviation, sampled as "noise_precision" where it is learned."""
