@@ -18,7 +18,8 @@ from bayesprune.formulas import log_normal
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.handlers import masked, scaled
 from bayesprune.model.local import LocalELBO
-from bayesprune.posteriors.divergence import read_gaussian
+from bayesprune.model.program import _loc_and_scale
+from bayesprune.posteriors.divergence import read_elementwise
 
 ROWS, FEATURES, NOISE, PRIOR = 20, 3, 0.5, 2.0
 RNG = np.random.default_rng(0)
@@ -182,14 +183,13 @@ def test_a_site_of_one_side_alone_is_told_by_name(rng_key) -> None:
 
 def test_a_gaussian_is_read_through_expansion_events_and_masks() -> None:
     mask = jnp.array([True, False, True])
-    found = read_gaussian(dist.Normal(1.0, 2.0).expand([3]).mask(mask).to_event(1))
-    np.testing.assert_array_equal(found.loc, np.ones(3))
-    np.testing.assert_array_equal(found.scale, np.full(3, 2.0))
-    np.testing.assert_array_equal(found.mask, mask)
-    assert read_gaussian(dist.Normal(jnp.zeros(3), 1.0)).mask is None
-    assert read_gaussian(dist.Normal(jnp.zeros((2, 3)), 1.0).to_event(1).mask(jnp.array([True, False]))) is None
-    assert read_gaussian(dist.LogNormal(0.0, 1.0)) is None
-    assert read_gaussian(dist.StudentT(3.0)) is None
+    law = dist.Normal(1.0, 2.0).expand([3]).mask(mask).to_event(1)
+    np.testing.assert_array_equal(_loc_and_scale(law), [np.ones(3), np.full(3, 2.0)])
+    np.testing.assert_array_equal(read_elementwise(law).mask, mask)
+    assert read_elementwise(dist.Normal(jnp.zeros(3), 1.0)).mask is None
+    assert _loc_and_scale(dist.Normal(jnp.zeros((2, 3)), 1.0).to_event(1).mask(jnp.array([True, False]))) is None
+    assert _loc_and_scale(dist.LogNormal(0.0, 1.0)) is None
+    assert _loc_and_scale(dist.StudentT(3.0)) is None
 
 
 @pytest.mark.parametrize("bound", [MeanFieldELBO, LocalELBO])

@@ -75,3 +75,8 @@ class ParamSpec(NamedTuple):
 
 
 Layout = tuple[ParamSpec, ...]
+
+
+def with_posterior(layout: Layout) -> list[ParamSpec]:
+    """The parameters that are given a posterior, in the network's order."""
+    return [spec for spec in layout if spec.bayesian]

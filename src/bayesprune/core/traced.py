@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from bayesprune.core.same import array_digest, digest
 from bayesprune.core.types import PyTree
@@ -39,6 +40,16 @@ def fingerprint(fn: Callable[..., Any], *args: PyTree) -> str:
 def of_jaxpr(traced: ClosedJaxpr) -> str:
     """The digest of a trace that was made already."""
     return digest(_closed(traced))
+
+
+def needs_first(fn: Callable[..., Any], *args: PyTree) -> bool:
+    """Whether what ``fn(*args)`` gives depends on the first of the arguments, one array or key.
+
+    >>> needs_first(lambda x, y: x + y, 1.0, 2.0), needs_first(lambda x, y: 0 * y, 1.0, 2.0)
+    (True, False)
+    """
+    traced = jax.make_jaxpr(fn)(*args).jaxpr
+    return bool(dce_jaxpr(traced, [True] * len(traced.outvars))[1][0])
 
 
 def without_idle(traced: ClosedJaxpr) -> ClosedJaxpr:

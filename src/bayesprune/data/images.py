@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64, Int32, Shaped, UInt8
+from jaxtyping import Float, Float32, Int32, Shaped, UInt8
 
 from bayesprune.core import checks
 from bayesprune.core.types import Dataset
+from bayesprune.data.scaling import Scaling
 
 BLOCK = 1024  # rows whose sums are taken at once
 
@@ -17,13 +18,6 @@ class RawImages(NamedTuple):
     x: UInt8[np.ndarray, "rows height width channels"]
     y: Int32[np.ndarray, " rows"]
     top: int = 255
-
-
-class ChannelScaling(NamedTuple):
-    """Mean and standard deviation of each channel, in raw pixel values; both float64 (channels,)."""
-
-    loc: Float64[np.ndarray, " channels"]
-    scale: Float64[np.ndarray, " channels"]
 
 
 def pad_to(x: Shaped[np.ndarray, "rows height width channels"], size: int) -> Shaped[np.ndarray, "rows size size channels"]:
@@ -59,7 +53,7 @@ def pad_to(x: Shaped[np.ndarray, "rows height width channels"], size: int) -> Sh
     return np.pad(x, [(0, 0), *before_after, (0, 0)])
 
 
-def channel_scaling(x: UInt8[np.ndarray, "rows height width channels"]) -> ChannelScaling:
+def channel_scaling(x: UInt8[np.ndarray, "rows height width channels"]) -> Scaling:
     """Each channel's mean and standard deviation over all pixels of all rows; a constant channel gets the scale 1.
 
     The sums are whole numbers below 2^53, so float64 holds them exactly, and blocks of rows keep memory small.
@@ -76,19 +70,19 @@ def channel_scaling(x: UInt8[np.ndarray, "rows height width channels"]) -> Chann
     # count * sum of squares - (sum)^2 in Python's integers: no cancellation, so a constant channel is exactly constant.
     spread = [count * int(square) - int(plain) ** 2 for square, plain in zip(total_squares, total, strict=True)]
     scale = np.sqrt(np.array(spread, dtype=np.float64)) / count
-    return ChannelScaling(total / count, np.where(scale > 0, scale, 1.0))
+    return Scaling(total / count, np.where(scale > 0, scale, 1.0))
 
 
-def to_dataset(raw: RawImages, scaling: ChannelScaling) -> Dataset:
+def to_dataset(raw: RawImages, scaling: Scaling) -> Dataset:
     """Images as float32, (pixel - loc) / scale channel by channel, with their labels."""
     x: Float32[np.ndarray, "rows pixels"] = raw.x.reshape(len(raw.x), -1).astype(np.float32)
     places = raw.x.shape[1] * raw.x.shape[2]
-    x -= np.tile(scaling.loc.astype(np.float32), places)
-    x /= np.tile(scaling.scale.astype(np.float32), places)
+    x -= np.tile(np.asarray(scaling.loc, np.float32), places)
+    x /= np.tile(np.asarray(scaling.scale, np.float32), places)
     return Dataset(x.reshape(raw.x.shape), raw.y)
 
 
-def unit_scaling(raw: RawImages) -> ChannelScaling:
+def unit_scaling(raw: RawImages) -> Scaling:
     """The scaling that only brings pixels to the range 0 to 1."""
     channels: Float[np.ndarray, " channels"] = np.ones(raw.x.shape[-1])
-    return ChannelScaling(0.0 * channels, raw.top * channels)
+    return Scaling(0.0 * channels, raw.top * channels)

@@ -1,7 +1,6 @@
 """One door to all data sets: `load`, `load_test` and `uci_splits`."""
 
 import os
-from collections.abc import Callable
 from types import ModuleType
 from typing import Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from bayesprune.core import checks
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue, cifar, embedded, idx, locate, saha, scaling, simulations, teachers, tfds, uci
-from bayesprune.data.images import ChannelScaling, RawImages, channel_scaling, pad_to, to_dataset, unit_scaling
+from bayesprune.data.images import RawImages, channel_scaling, pad_to, to_dataset, unit_scaling
 from bayesprune.data.truth import Simulation
 
 Folder = str | os.PathLike[str] | None
@@ -72,10 +71,7 @@ def load(
     if name in catalogue.SIMULATIONS:
         made = _simulated(name, seed)
         return (made.train, made.test) if standardise == "auto" else _table(made.train, made.test, standardise)
-    if name == "digits":
-        train, test = (_padded(part, pad) for part in embedded.digits())
-    else:
-        train, test = (_padded(_read_images(name, part, data_dir, verify, download), pad) for part in ("train", "test"))
+    train, test = (_padded(_read_images(name, part, data_dir, verify, download), pad) for part in ("train", "test"))
     scale = channel_scaling(train.x) if standardise else unit_scaling(train)
     return to_dataset(train, scale), to_dataset(test, scale)
 
@@ -115,7 +111,7 @@ def load_test(
     # Brightness is a fraction of the white level, should the two sets count it differently.
     by_top = test.top / train.top
     scale = channel_scaling(train.x)
-    return to_dataset(test, ChannelScaling(scale.loc * by_top, scale.scale * by_top))
+    return to_dataset(test, scaling.Scaling(scale.loc * by_top, scale.scale * by_top))
 
 
 def uci_splits(
@@ -162,17 +158,13 @@ def _check_options(name: str, standardise: object, split: int, pad: int, seed: i
 
 def _simulated(name: str, seed: int) -> Simulation:
     """A simulation at the sizes and settings that its function has by default."""
-    if name.startswith("teacher_"):
+    if name in teachers.WIDTHS:
         return teachers.teacher_student(name, seed=seed)
     if name in simulations.RELEVANT:
         return simulations.simulate(name, seed=seed)
-    makers: dict[str, Callable[..., Simulation]] = {
-        "linear_regression": simulations.linear_regression,
-        "saha_1": saha.saha_1,
-        "saha_2": saha.saha_2,
-        "saha_3": saha.saha_3,
-    }
-    return makers[name](seed=seed)
+    # The others are functions of their own name.
+    made: Simulation = getattr(simulations if name == "linear_regression" else saha, name)(seed=seed)
+    return made
 
 
 def _table(train: Dataset, test: Dataset, standardise: Standardise) -> tuple[Dataset, Dataset]:

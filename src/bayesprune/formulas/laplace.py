@@ -1,31 +1,9 @@
-"""Laplace's approximation: what a prior precision of each weight leaves to gain, and the matrix normal nearest to a posterior.
-
-Derivation. About a maximum w of log p(D | w) with the negative second derivatives H, and a prior N(0, 1/delta) of each weight,
-the log joint density is a parabola of precision P = H + delta, whose integral is the evidence. All of it is in units of the
-network's own weights.
-"""
+"""Laplace's approximation: the matrix normal nearest to a posterior."""
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Integer, Real
-
-
-def gain_at_own_precision(ratio: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
-    """The evidence gained by the removal of a weight whose prior precision is best for itself alone, (25.7): never above 0.
-
-      dF0 = -(k - 1 - log k)/2,   k = H w² > 1;   0 where k <= 1, for then the best precision is infinite
-
-    ``ratio``: k, of the w that has the highest likelihood. So a prior of its own for every weight leaves nothing to remove.
-
-    >>> print(gain_at_own_precision(1.0))
-    -0.0
-
-    Source: the maximum of (25.1) over delta, 1/delta = w² - 1/H, in (2.5); Tipping & Faul 2003 for the maximum.
-    """
-    k = jnp.maximum(jnp.asarray(ratio), 1.0)
-    return -0.5 * (k - 1.0 - jnp.log(k))
-
 
 TURNS = 50  # after which it has long settled
 

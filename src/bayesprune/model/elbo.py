@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.distributions import Distribution
 from numpyro.handlers import substitute, trace
 from numpyro.infer import ELBO
 from numpyro.primitives import Messenger
@@ -31,7 +30,7 @@ from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.entries import Entries, NoiseOfEntries
 from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
 from bayesprune.model.transforms.parts import Kept
-from bayesprune.posteriors.divergence import Elementwise, closed_form, divergence, read_elementwise
+from bayesprune.posteriors.divergence import closed_form, divergence, read_elementwise
 from bayesprune.posteriors.spike_slab import GatedNormal
 
 Slices = tuple[tuple[str, tuple[int, ...], Kept], ...]  # site, its whole shape, the slices of it that are there
@@ -147,7 +146,7 @@ class MeanFieldELBO(ELBO):
             if site["type"] != "sample":
                 continue
             # An observed site of a guide is a `numpyro.factor`: of its own density, as of a guide with auxiliary variables.
-            loss += _divergence(site, closed[name]) if name in closed else _log_density(site)
+            loss += _summed(divergence(site["fn"], closed[name]), site) if name in closed else _log_density(site)
         return loss, mutable
 
 
@@ -198,13 +197,11 @@ def _log_density(site: dict[str, Any]) -> jax.Array:
     known = [site["intermediates"]] if site["intermediates"] else []  # of how the value was drawn, where the law asks for it
     with as_written():  # NumPyro's densities mix bits and floats
         log_prob = site["fn"].log_prob(site["value"], *known)
-    scale = site.get("scale")
-    return jnp.sum(log_prob if scale is None else log_prob * scale)
+    return _summed(log_prob, site)
 
 
-def _divergence(site: dict[str, Any], prior: Distribution | Elementwise) -> jax.Array:
-    """The closed-form divergence of a guide's site from its prior, summed, under the site's scale."""
-    nats = divergence(site["fn"], prior)
+def _summed(nats: jax.Array, site: dict[str, Any]) -> jax.Array:
+    """Under the site's scale."""
     return jnp.sum(nats if site.get("scale") is None else nats * site["scale"])
 
 

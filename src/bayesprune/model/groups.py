@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_name
 from bayesprune.core.types import Groups
-from bayesprune.model.layout import ParamSpec, WithUnits
+from bayesprune.model.layout import LaidOut, ParamSpec
 from bayesprune.structure import flops_of_units
 
 _UNSEEN = (
@@ -19,7 +19,7 @@ _UNSEEN = (
 )
 
 
-def groups(bnn: WithUnits, name: str) -> Groups:
+def groups(bnn: LaidOut, name: str) -> Groups:
     """The groups of a name over the weights of ``bnn`` that may be pruned.
 
     "unit": what makes a unit. "head": what makes the queries, keys and values of a head of attention. "per_output": the outputs
@@ -40,13 +40,13 @@ def groups(bnn: WithUnits, name: str) -> Groups:
 
 
 @functools.lru_cache(maxsize=32)
-def _groups(bnn: WithUnits, name: str) -> Groups:
+def _groups(bnn: LaidOut, name: str) -> Groups:
     known = {"unit": _units, "head": _heads, "per_output": _outputs, "per_input": _in_a_row, "per_slice": _slices}
     check_name("group", name, known)
     return known[name](bnn)
 
 
-def _units(bnn: WithUnits) -> Groups:
+def _units(bnn: LaidOut) -> Groups:
     found = _made_by(bnn, np.arange(bnn.units.count))
     if not found.count:
         raise ValueError(
@@ -57,7 +57,7 @@ def _units(bnn: WithUnits) -> Groups:
     return found
 
 
-def _heads(bnn: WithUnits) -> Groups:
+def _heads(bnn: LaidOut) -> Groups:
     found = _made_by(bnn, bnn.units.heads)
     if not found.count:
         raise ValueError(
@@ -67,7 +67,7 @@ def _heads(bnn: WithUnits) -> Groups:
     return found
 
 
-def _made_by(bnn: WithUnits, group_of: np.ndarray) -> Groups:
+def _made_by(bnn: LaidOut, group_of: np.ndarray) -> Groups:
     """The prunable weights that make each group of units, numbered without gaps; ``group_of``: of every unit, -1: of none."""
     group_of = np.append(group_of, -1)  # the last, which -1 shows, for none
     members = {str(s.path): group_of[bnn.units.producers[str(s.path)]] for s in bnn.layout if s.prunable}
@@ -79,19 +79,19 @@ def _made_by(bnn: WithUnits, group_of: np.ndarray) -> Groups:
     return Groups(thin, len(present), functools.partial(_flops, bnn, numbers[group_of[:-1]], len(present)))
 
 
-def _flops(bnn: WithUnits, group_of: np.ndarray, count: int) -> np.ndarray:
+def _flops(bnn: LaidOut, group_of: np.ndarray, count: int) -> np.ndarray:
     """What groups of units cost, (count,)."""
     grouped = group_of >= 0
     with jax.ensure_compile_time_eval():  # a step that is being traced may be the first to ask
         return np.bincount(group_of[grouped], flops_of_units(bnn.graph, bnn.units)[grouped], count)
 
 
-def _outputs(bnn: WithUnits) -> Groups:
+def _outputs(bnn: LaidOut) -> Groups:
     """The outputs of each array, by the axes that the graph says; an array that it does not follow is one output."""
     return Groups({str(s.path): _along(s, s.outputs) for s in bnn.layout if s.prunable}, 0)
 
 
-def _slices(bnn: WithUnits) -> Groups:
+def _slices(bnn: LaidOut) -> Groups:
     has_positions = lambda spec: len(spec.inputs) + len(spec.outputs) < len(spec.shape)  # noqa: E731
     return _in_a_row(bnn, lambda spec: _along(spec, (*spec.inputs, *spec.outputs)) if has_positions(spec) else _channels(spec))
 
@@ -104,7 +104,7 @@ def _channels(spec: ParamSpec) -> np.ndarray:
     return _thin(outputs // (outputs.size // spec.channel_groups) * within.size + within)
 
 
-def _in_a_row(bnn: WithUnits, numbers_of: Callable[[ParamSpec], np.ndarray] = _channels) -> Groups:
+def _in_a_row(bnn: LaidOut, numbers_of: Callable[[ParamSpec], np.ndarray] = _channels) -> Groups:
     """Groups of each array, numbered through all arrays; an array that reads nothing is in none."""
     members, count = {}, 0
     for spec in bnn.layout:

@@ -62,10 +62,6 @@ def _exact(posterior: dist.Normal, prior: LogUniformDensity) -> jax.Array:
 
 
 @kl_divergence.register(dist.Normal, FittedLogUniform)
-def _fitted(posterior: dist.Normal, prior: FittedLogUniform) -> jax.Array:
-    return log_uniform.kl_divergence(posterior.loc, posterior.scale)
-
-
 @kl_divergence.register(DrawnNormal, LogUniformDensity)
-def _log_uniform(posterior: DrawnNormal, prior: LogUniformDensity) -> jax.Array:
+def _fitted(posterior: dist.Normal, prior: LogUniformDensity) -> jax.Array:
     return log_uniform.kl_divergence(posterior.loc, posterior.scale)

@@ -1,52 +1,18 @@
 """The layout of a network: one row per parameter, in the order in which the network uses them."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from bayesprune.core.given import GivenInputs
-from bayesprune.core.layout import Layout, ParamPath, ParamSpec, Predicate
-from bayesprune.core.types import Array
-from bayesprune.posteriors.family import Family
-from bayesprune.structure import Graph, Units
+from bayesprune.core.layout import Layout, ParamPath, ParamSpec, Predicate, with_posterior
+from bayesprune.structure import Graph
 
-__all__ = ["LaidOut", "Layout", "ParamPath", "ParamSpec", "Predicate", "WithUnits", "make_layout", "prunable_where_bayesian"]
+# The files that `BNN` itself imports know it by its annotation alone.
+if TYPE_CHECKING:
+    from bayesprune.model.bnn import BNN as LaidOut
+else:
+    LaidOut = Any
 
-
-@runtime_checkable
-class LaidOut(Protocol):
-    """A `bayesprune.BNN`, for type annotations in the files that `BNN` itself imports."""
-
-    layout: Layout
-    graph: Graph
-    family: Family
-    prior: Any
-    likelihood: Any
-    inputs: Any
-    output_shape: Any
-
-    def model(self, x: GivenInputs, y: Array | Any = None) -> Any: ...
-
-    def guide(self) -> None: ...
-
-    def network(self, x: GivenInputs) -> Any: ...
-
-    def posterior(self, params: Any) -> dict[str, Any]: ...
-
-    def describe(self, params: dict[str, Any]) -> dict[str, Any]: ...
-
-    def of(self, params: Mapping[str, Any]) -> Any: ...
-
-    def under(self, family: Family) -> Any: ...
-
-
-@runtime_checkable
-class WithUnits(LaidOut, Protocol):
-    """One whose units are found when they are first needed."""
-
-    @property
-    def units(self) -> Units: ...
-
-    def __hash__(self) -> int: ...
+__all__ = ["LaidOut", "Layout", "ParamPath", "ParamSpec", "Predicate", "with_posterior"]  # handed on
 
 
 def make_layout(

@@ -3,12 +3,9 @@
 import copy
 from typing import Any
 
-import jax
-from jax.interpreters.partial_eval import dce_jaxpr
-
 from bayesprune.core.checks import got
 from bayesprune.core.keys import abstract_key
-from bayesprune.core.types import ArrayTree, Params
+from bayesprune.core.traced import needs_first
 from bayesprune.model.bnn import BNN
 
 REFERENCE = "gal2016dropout"
@@ -49,21 +46,11 @@ def mc_dropout(bnn: BNN | Any) -> BNN:
             "this net has batch statistics, which with dropout on would be those of the rows that are predicted: take "
             "norm='group', or an ensemble by bp.fit_replicates."
         )
-    if not _is_noisy(bnn):
+    outputs = lambda key, params, x: bnn._net.apply(params, {}, x, True, key)[0]  # noqa: E731
+    if not needs_first(outputs, abstract_key(), bnn._net.params, bnn.inputs.abstract(2)):
         raise ValueError(
             "this net has no noise in training: give it dropout=, fit it, and predict by that one's bp.mc_dropout."
         )
     other = copy.copy(bnn)
     other.drops, other._rest_of_key = True, (*bnn._rest_of_key, "drops")
     return other.under(bnn.family)  # whose key is made anew
-
-
-def _is_noisy(bnn: BNN) -> bool:
-    """Whether the outputs of training are a function of its key."""
-
-    def outputs(rng_key: jax.Array, params: Params, x: ArrayTree) -> Any:
-        return bnn._net.apply(params, {}, x, True, rng_key)[0]
-
-    params = {str(spec.path): jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in bnn.layout}
-    traced = jax.make_jaxpr(outputs)(abstract_key(), params, bnn.inputs.abstract(2)).jaxpr
-    return bool(dce_jaxpr(traced, [True] * len(traced.outvars))[1][0])

@@ -28,7 +28,7 @@ def mean_weights(bnn: LaidOut, params: GivenParams, mask: Mapping[str, Any] | No
         raise ValueError(reason)
     given = check_mask({} if mask is None else mask, {str(s.path): s.shape for s in bnn.layout if s.bayesian})
     try:
-        nodes, raw = bnn.posterior(params), bnn.of(params).family.posterior(params, bnn.layout)
+        nodes, raw = bnn.posterior(dict(params)), bnn.of(params).family.posterior(dict(params), bnn.layout)
         fixed = {str(s.path): send(params[str(s.path)]) for s in bnn.layout if not s.bayesian}
     except KeyError as error:
         raise ValueError(f"params have no {error.args[0]!r}: give those of a fit of this network, as fit.params are.") from None

@@ -1,8 +1,8 @@
 """What a prior is: the weights it samples, its guide, what the guide's weights are in the network; and the plainest of them."""
 
 import inspect
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -13,27 +13,17 @@ from jax.typing import ArrayLike
 from bayesprune.core.checks import check_calls, check_object
 from bayesprune.core.types import Node
 from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.layout import Layout, ParamSpec, with_posterior
 from bayesprune.posteriors.params import check_units
-
-
-@runtime_checkable
-class SiteMoments(Protocol):
-    """What the posterior says of a positive site c: called with its name and a power, E[c^power].
-
-    ``log(name)``: mean and standard deviation of log c. ``value(name)``: a parameter of the prior's own guide, by its name.
-    """
-
-    def __call__(self, name: str, power: float) -> Any: ...
-
-    def log(self, name: str) -> tuple[Any, Any]: ...
-
-    def value(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The positive sites, as a guide family or `posteriors.samples.READER` reads them from parameters."""
+    """What the posterior says of a positive site c: called with its name and a power, E[c^power].
+
+    ``log(name)``: mean and standard deviation of log c. ``value(name)``: a parameter of the prior's own guide, by its name.
+    ``family``: a guide family, or `posteriors.samples.READER`, which reads them from ``params``.
+    """
 
     family: Any
     params: dict[str, Any]
@@ -71,7 +61,7 @@ class Prior(Protocol):
 
     def guide(self, layout: Layout, family: Family) -> None: ...
 
-    def node(self, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node: ...
+    def node(self, node: Node, spec: ParamSpec, moment: Moments) -> Node: ...
 
 
 # What methods are called with; those after ``guide`` a prior may leave out.
@@ -92,7 +82,7 @@ def rows_of(prior: Any, num_rows: ArrayLike) -> dict[str, Any]:
     return {"num_rows": num_rows} if "num_rows" in inspect.signature(prior.model).parameters else {}
 
 
-def meaning(prior: object, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
+def meaning(prior: object, node: Node, spec: ParamSpec, moment: Moments) -> Node:
     """The node under ``prior``. One that says nothing of its nodes is taken to be no Gaussian: nothing is guessed."""
     if hasattr(prior, "node"):
         # Read outside of compiled code, a prior's own numbers are sent one by one, as by every operation there: to compile this
@@ -108,6 +98,11 @@ def sample_each(layout: Layout, law: dist.Distribution, unit: float) -> dict[str
     return {str(spec.path): unit * site(spec) for spec in layout if spec.bayesian}
 
 
+def sample_own(layout: Layout, law: Callable[[ParamSpec], dist.Distribution]) -> dict[str, Any]:
+    """Sample every Bayesian weight itself, of the ``law`` of its array; returns path -> w."""
+    return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in with_posterior(layout)}
+
+
 def array_of(arrays: Mapping[str, Any], spec: ParamSpec, given: str, remedy: str) -> Any:
     """The array that a prior holds of one weight array. ``given``: what it was given; a `ValueError` if of another network."""
     held = arrays.get(str(spec.path))
@@ -119,9 +114,34 @@ def array_of(arrays: Mapping[str, Any], spec: ParamSpec, given: str, remedy: str
 
 def guide_each(layout: Layout, family: Family) -> None:
     """Approximate the site of every Bayesian weight by ``family``."""
-    for spec in layout:
-        if spec.bayesian:
-            family.weight(spec)
+    for spec in with_posterior(layout):
+        family.weight(spec)
+
+
+class Independent:
+    """A prior with one site for each weight array and none besides, w = unit w_hat; in ``model`` it says the law of w_hat."""
+
+    @property
+    def prior_scale(self) -> float | None:
+        """The standard deviation of the sites' Gaussian prior about zero; None where the prior is another."""
+        return None
+
+    @property
+    def unit(self) -> float:
+        """What one unit of a site is in the network."""
+        return 1.0
+
+    def guide(self, layout: Layout, family: Family) -> None:
+        """Approximate every site of `model` by ``family``."""
+        guide_each(layout, family)
+
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """w = unit w_hat."""
+        return self.unit, "", 0.0
+
+    def node(self, node: Any, spec: ParamSpec, moment: Moments) -> Any:  # of any family with these two fields, a user's too
+        """Prior N(0, prior_scale²), or none, in units of ``unit``."""
+        return replace(node, prior_scale=self.prior_scale, unit=self.unit)
 
 
 def check_fixed_units(prior: object, layout: Layout, nodes: Mapping[str, Node], params: Mapping[str, Any]) -> None:

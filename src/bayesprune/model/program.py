@@ -8,7 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.distributions import constraints
+import numpyro.distributions as dist
+from numpyro.distributions import Distribution, constraints
 from numpyro.handlers import seed, substitute, trace
 from numpyro.primitives import Messenger
 
@@ -18,7 +19,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Groups, Node
 from bayesprune.model import select
 from bayesprune.model.seeding import drawn
-from bayesprune.posteriors.divergence import read_gaussian
+from bayesprune.posteriors.divergence import read_elementwise
 from bayesprune.posteriors.params import PRIOR_SCALE, UNIT, read
 
 
@@ -128,11 +129,19 @@ def _priors(model: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
         sites = trace(_Parameters(drawn(model, rng_key), params, away)).get_trace(x, y)
         weights = [name for name, site in sites.items() if _is_weight(site)]
         # A density under a scale of its own, N(0, s²)^c, is not the prior that its distribution says.
-        normals = [None if sites[name]["scale"] is not None else read_gaussian(sites[name]["fn"]) for name in weights]
-        pairs = [None if normal is None else (normal.loc, normal.scale) for normal in normals]
+        pairs = [None if sites[name]["scale"] is not None else _loc_and_scale(sites[name]["fn"]) for name in weights]
         return {f"{place:0{_DIGITS}}{name}": pair for place, (name, pair) in enumerate(zip(weights, pairs, strict=True))}
 
     return jax.jit(by_one_thread(priors))
+
+
+def _loc_and_scale(fn: Distribution) -> tuple[jax.Array, jax.Array] | None:
+    """Those of the elementwise Normal below expansions and masks; None if there is none."""
+    found = read_elementwise(fn)
+    if found is None or type(found.fn) is not dist.Normal:
+        return None
+    shape = tuple(fn.batch_shape) + tuple(fn.event_shape)
+    return jnp.broadcast_to(found.fn.loc, shape), jnp.broadcast_to(found.fn.scale, shape)
 
 
 class _Parameters(Messenger):

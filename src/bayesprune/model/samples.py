@@ -79,11 +79,11 @@ def params_at(bnn: LaidOut, values: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"init has no {missing[0]!r}: it is a fit of another network, prior or likelihood.")
     params = {}
     for name in latent:
-        weight = name in hidden
         value = jnp.asarray(values[name])
-        params[points.FAMILY.name(name, "loc", hidden[name]) if weight else f"{name}_log_loc"] = (
-            value if weight else jnp.log(value)
-        )
+        if name in hidden:
+            params[points.FAMILY.name(name, "loc", hidden[name])] = value
+        else:
+            params[f"{name}_log_loc"] = jnp.log(value)
     back = values_of(bnn.guide, params)
     if any(not jnp.allclose(back[name], values[name], rtol=1e-4) for name in latent):
         raise ValueError(f"priors.{type(bnn.prior).__name__} has a guide that cannot be put at given values: leave init out.")

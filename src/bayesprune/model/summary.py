@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from bayesprune.model.layout import LaidOut, Layout
+from bayesprune.model.layout import LaidOut
 from bayesprune.report.flops import flops
 from bayesprune.report.tables import aligned, number
 
@@ -87,10 +87,10 @@ def summarise(bnn: LaidOut) -> Summary:
     Dense_1.bias       3      yes       no    -     3
     total                      67       40         67
     """
-    layout: Layout = bnn.layout
     uses, note = _uses(bnn)
-    sizes = {str(spec.path): math.prod(spec.shape) for spec in layout}
-    rows = [Row(p := str(s.path), s.shape, s.bayesian, s.prunable, uses.get(p), sizes[p], s.frozen) for s in layout]
+    rows = [
+        Row(p := str(s.path), s.shape, s.bayesian, s.prunable, uses.get(p), math.prod(s.shape), s.frozen) for s in bnn.layout
+    ]
     return Summary(tuple(rows), note)
 
 

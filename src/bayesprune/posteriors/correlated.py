@@ -90,9 +90,8 @@ class Correlated(Joint, MeanField):
 
 
 def _full(values: dict[str, Any]) -> Correlated:
-    return _matrix_normal(
-        {"loc": values["loc"], "rows": values["factor"], "columns": jnp.ones((1, 1), jnp.result_type(values["factor"]))}
-    )
+    columns = jnp.ones((1, 1), jnp.result_type(values["factor"]))
+    return _matrix_normal({"loc": values["loc"], "rows": values["factor"], "columns": columns})
 
 
 def _matrix_normal(values: dict[str, Any]) -> Correlated:

@@ -35,23 +35,6 @@ def read_elementwise(fn: Distribution) -> Elementwise | None:
     return Elementwise(fn, mask)
 
 
-class LocScale(NamedTuple):
-    """A Gaussian site read from its distribution: parameters, and the mask it is under (None = all alive)."""
-
-    loc: jax.Array
-    scale: jax.Array
-    mask: jax.Array | None
-
-
-def read_gaussian(fn: Distribution) -> LocScale | None:
-    """The elementwise Normal below expansions and masks; None if there is none."""
-    found = read_elementwise(fn)
-    if found is None or type(found.fn) is not dist.Normal:
-        return None
-    shape = tuple(fn.batch_shape) + tuple(fn.event_shape)
-    return LocScale(jnp.broadcast_to(found.fn.loc, shape), jnp.broadcast_to(found.fn.scale, shape), found.mask)
-
-
 def both(mask: jax.Array | None, other: jax.Array | None) -> jax.Array | None:
     """Alive in both; None = all alive."""
     return mask if other is None else other if mask is None else mask & other

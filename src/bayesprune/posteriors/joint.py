@@ -112,17 +112,13 @@ def check_training(program: Any, acts: bool = False, mask: PyTree = None, thin: 
     joint = [spec for spec in program.layout if spec.bayesian and family.joint(spec)] if family is not None else []
     if not joint:
         return
-    given = [jnp.all(jnp.asarray(alive)) for alive in jax.tree.leaves(mask)]
-    if (
-        acts
-        or thin
-        or not all(map(bool, given))
-        or (params is not None and any(_is_cut(family, params, spec) for spec in joint))
-    ):
+    whole = all(bool(jnp.all(jnp.asarray(alive))) for alive in jax.tree.leaves(mask))
+    was_cut = params is not None and any(_is_cut(family, params, spec) for spec in joint)
+    if acts or thin or was_cut or not whole:
         sites = getattr(family, "sites", ())
         kind = getattr(family, "covariance", "")
-        whole = f"posterior={kind!r}" if kind else type(family).__name__
-        who = f"the weights of {', '.join(sites)} vary" if sites else f"{whole} lets weights vary"
+        name = f"posterior={kind!r}" if kind else type(family).__name__
+        who = f"the weights of {', '.join(sites)} vary" if sites else f"{name} lets weights vary"
         raise ValueError(
             f"{who} together, and such a fit trains whole arrays: a weight cut on the way changes the others' covariance. "
             "Train without a sparsifier, a mask, storage='active' or parameters that were cut before, and cut "

@@ -109,10 +109,7 @@ class RowRemoval:
 
     @property
     def alive(self) -> jax.Array:
-        return self._alive().reshape(self.shape)
-
-    def _alive(self) -> jax.Array:
-        return _both(self.rows, self.columns)
+        return _both(self.rows, self.columns).reshape(self.shape)
 
     def without_best(self, zeta: ArrayLike) -> tuple["RowRemoval", jax.Array]:
         """Without the row or column of the highest gain a weight, if that is above zeta; and whether there was one."""
@@ -129,7 +126,7 @@ class RowRemoval:
         moved = best > zeta
         branches = (lambda _: (self.rows, self.columns), without_row, without_column)
         rows, columns = jax.lax.switch(jnp.where(moved, 1 + (row < column), 0), branches, None)
-        went = self._alive() & ~_both(rows, columns)
+        went = _both(self.rows, self.columns) & ~_both(rows, columns)
         by_row, by_column, of_each = _weighed(rows, columns, jnp.where(went, best, self.of_each), self.scale)
         return replace(self, rows=rows, columns=columns, by_row=by_row, by_column=by_column, of_each=of_each), moved
 

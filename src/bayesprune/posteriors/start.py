@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.nn import initializers
 
 from bayesprune.core.checks import check_name
-from bayesprune.core.layout import Layout, ParamSpec
+from bayesprune.core.layout import Layout, ParamSpec, with_posterior
 
 STARTS = ("uniform", "normal", "he")
 TRUNCATED_SD = 0.87962566103423978  # of a standard normal within (-2, 2)
@@ -33,7 +33,7 @@ def sound_start(prior: object, layout: Layout) -> Sound:
 
     Source: He et al. (2015) for g = 1; Zhang, Dauphin & Ma (2019) for a start whose product over the layers is kept.
     """
-    bayesian = [spec for spec in layout if spec.bayesian]
+    bayesian = with_posterior(layout)
     depth = sum(bool(spec.inputs) and not spec.path.is_last for spec in bayesian)
     gain = max(LEAST, WHOLE ** (1.0 / depth)) if depth else 1.0
     of_layer = {s.path.layer: _deviation(s, gain) for s in reversed(bayesian) if s.inputs}

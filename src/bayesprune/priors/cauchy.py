@@ -1,21 +1,19 @@
 """The Cauchy prior: most weights small, some as large as they like."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
-from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, guide_each, sample_each
-from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.model.layout import Layout
+from bayesprune.model.prior import Independent, sample_each
 
 REFERENCE = "kong2023masked"
 
 
 @dataclass(frozen=True)
-class Cauchy:
+class Cauchy(Independent):
     """Independent Cauchy weights of one scale: w = scale w_hat, p(w_hat) = 1/(pi (1 + w_hat²)).
 
     Args:
@@ -46,15 +44,3 @@ class Cauchy:
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         return sample_each(layout, dist.Cauchy(0.0, self.scale / self.unit), self.unit)
-
-    def guide(self, layout: Layout, family: Family) -> None:
-        """Approximate every site of `model` by ``family``."""
-        guide_each(layout, family)
-
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """w = unit w_hat."""
-        return self.unit, "", 0.0
-
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
-        """No Gaussian prior, in units of ``unit``."""
-        return replace(node, prior_scale=None, unit=self.unit)

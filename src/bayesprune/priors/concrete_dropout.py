@@ -17,8 +17,8 @@ from bayesprune.formulas import concrete
 from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import Improper, noisy_weights
-from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_inputs
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_inputs, with_posterior
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 
@@ -89,9 +89,7 @@ class ConcreteDropout:
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model`: weights by points, gates by relaxed Bernoulli variables."""
         check_noisy_points(family, "ConcreteDropout")
-        for spec in layout:
-            if not spec.bayesian:
-                continue
+        for spec in with_posterior(layout):
             weight = family.weight(spec)
             if _has_gates(spec):
                 odds = numpyro.param(f"{spec.path}.gate_log_odds", jnp.asarray(math.log(self.start / (1.0 - self.start))))
@@ -101,7 +99,7 @@ class ConcreteDropout:
                 gates = InputGates(jnp.broadcast_to(odds, shape), squares, self.temperature, self.length_scale)
                 numpyro.sample(f"{spec.path}.gate", gates)
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """No prior scale, unit E z/(1 - p), and the law of the gates."""
         if not _has_gates(spec):
             return node

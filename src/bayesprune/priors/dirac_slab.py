@@ -9,8 +9,8 @@ from bayesprune.core.types import Node
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import SiteMoments, sample_each
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, with_posterior
+from bayesprune.model.prior import Moments, sample_each
 from bayesprune.posteriors.spike_slab import GATES, GatedNormal
 
 REFERENCE = "bai2020efficient"
@@ -84,11 +84,10 @@ class DiracSlab:
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
-        for spec in layout:
-            if spec.bayesian:
-                family.gated(spec, self.gate, self.init_inclusion)
+        for spec in with_posterior(layout):
+            family.gated(spec, self.gate, self.init_inclusion)
 
-    def node(self, node: Node, spec: ParamSpec, moment: SiteMoments) -> Node:
+    def node(self, node: Node, spec: ParamSpec, moment: Moments) -> Node:
         """In units of ``slab_scale``."""
         return replace(node, unit=self.slab_scale)  # type: ignore[type-var]
 
@@ -96,10 +95,10 @@ class DiracSlab:
         """log lam for this network and so many rows (5.3): N is the widest hidden layer, p what the first kernel reads."""
         if not isinstance(self.log_inclusion, str):
             return self.log_inclusion
-        kernels = [spec for spec in layout if spec.bayesian and spec.inputs]
+        kernels = [spec for spec in with_posterior(layout) if spec.inputs]
         hidden = kernels[:-1]
         return optimal_log_inclusion(
-            num_weights=sum(math.prod(spec.shape) for spec in layout if spec.bayesian),
+            num_weights=sum(math.prod(spec.shape) for spec in with_posterior(layout)),
             num_hidden=len(hidden),
             width=max((math.prod(spec.shape[axis] for axis in spec.outputs) for spec in hidden), default=1),
             num_rows=self.num_rows or num_rows,

@@ -6,13 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_params, got
-from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, array_of, guide_each
+from bayesprune.model.prior import Independent, Moments, array_of, sample_own
 from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -20,7 +18,7 @@ REFERENCE = "dhahri2024shaving"
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Empirical:
+class Empirical(Independent):
     """Independent Gaussians about zero with the scales that a fit's own prior has: w ~ N(0, 1/delta).
 
     After `bp.laplace(..., prior_precision="unit")`, or "layer", those are the precisions delta that the evidence chose, a
@@ -72,18 +70,9 @@ class Empirical:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        law = lambda spec: dist.Normal(0.0, self._scale(spec))  # noqa: E731
-        return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in layout if spec.bayesian}
+        return sample_own(layout, lambda spec: dist.Normal(0.0, self._scale(spec)))
 
-    def guide(self, layout: Layout, family: Family) -> None:
-        """Approximate every site of `model` by ``family``."""
-        guide_each(layout, family)
-
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """The site is the weight."""
-        return 1.0, "", 0.0
-
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """In the weight's own units, with the scales as its prior."""
         return replace(node, prior_scale=self._scale(spec), unit=1.0)
 

@@ -9,7 +9,7 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, guide_each
+from bayesprune.model.prior import Moments, guide_each
 from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "markovic2024bayesian"
@@ -59,7 +59,7 @@ class Flat:
         """w = gamma c_l w_hat, c_l the power -1/2 of the layer's precision."""
         return self._gamma(spec), f"{spec.path.layer}.precision", -0.5
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """Prior N(0, 1); unit gamma E[c_l], so that ``loc * unit`` is the weight's posterior mean."""
         return replace(
             node, prior_scale=self.prior_scale, unit=self._gamma(spec) * moment(f"{spec.path.layer}.precision", -0.5)

@@ -1,20 +1,19 @@
 """The fixed-scale Gaussian prior: Bayes by Backprop in its plainest form."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
-from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, guide_each, sample_each
+from bayesprune.model.layout import Layout
+from bayesprune.model.prior import Independent, sample_each
 
 REFERENCE = "blundell2015weight"
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Independent):
     """Independent Gaussian weights of one fixed scale: w = scale w_hat, w_hat ~ N(0, 1).
 
     Args:
@@ -46,15 +45,3 @@ class Gaussian:
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         return sample_each(layout, dist.Normal(0.0, self.prior_scale), self.unit)
-
-    def guide(self, layout: Layout, family: Family) -> None:
-        """Approximate every site of `model` by ``family``."""
-        guide_each(layout, family)
-
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """w = unit w_hat."""
-        return self.unit, "", 0.0
-
-    def node(self, node: Any, spec: ParamSpec, moment: SiteMoments) -> Any:  # of any family with these two fields, a user's too
-        """Prior N(0, prior_scale²), in units of ``unit``."""
-        return replace(node, prior_scale=self.prior_scale, unit=self.unit)

@@ -8,9 +8,9 @@ import numpy as np
 from bayesprune.core.checks import check_positive
 from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
-from bayesprune.model.families import Family, MeanFieldFamily
+from bayesprune.model.families import MeanFieldFamily
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import SiteMoments, guide_each, sample_each
+from bayesprune.model.prior import Independent, Moments, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.spike_slab import SpikeSlab, TwoNormals
 
@@ -18,7 +18,7 @@ REFERENCE = "saha2024bayesian"
 
 
 @dataclass(frozen=True)
-class GaussianSlab:
+class GaussianSlab(Independent):
     """Every weight and bias comes from a wide Gaussian or from a narrow one; which, the posterior says in closed form.
 
       z ~ Bernoulli(slab_probability),   w ~ N(0, slab_scale²) if z else N(0, spike_scale²)
@@ -74,20 +74,17 @@ class GaussianSlab:
         """Weights start as He et al. (2015) have them, surer than the slab by far: the paper does not say."""
         return MeanFieldFamily(init_scale=0.02 / self.slab_scale, init_loc="he", unit=self.slab_scale)
 
+    @property
+    def unit(self) -> float:
+        """What one unit of a site is in the network."""
+        return self.slab_scale
+
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         law = TwoNormals(self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
         return sample_each(layout, law, self.slab_scale)
 
-    def guide(self, layout: Layout, family: Family) -> None:
-        """Approximate every site of `model` by ``family``."""
-        guide_each(layout, family)
-
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """w = slab_scale w_hat."""
-        return self.slab_scale, "", 0.0
-
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> SpikeSlab:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> SpikeSlab:
         """The Gaussian with its inclusion probability p* (6.1), in units of ``slab_scale``."""
         odds = inclusion_log_odds(node.loc, node.scale, self.spike_scale / self.slab_scale, 1.0, self.slab_probability)
         return SpikeSlab(node.loc, node.scale, odds, self.slab_scale, at_zero=False)

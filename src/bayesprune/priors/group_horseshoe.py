@@ -11,8 +11,8 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression, with_posterior
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import refuse_points
 from bayesprune.posteriors.scales import LogNormalScale
@@ -68,9 +68,7 @@ class GroupHorseshoe:
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         weights: dict[str, Any] = {}
-        for spec in layout:
-            if not spec.bayesian:
-                continue
+        for spec in with_posterior(layout):
             scale: Any = 1.0
             if (shape := of_compression(spec)) is not None:
                 scale = self._half_cauchy(f"{spec.path}.s", (), self.tau0**2) * self._half_cauchy(f"{spec.path}.z", shape, 1.0)
@@ -80,9 +78,7 @@ class GroupHorseshoe:
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
         refuse_points(family, "the density of a Gamma of shape 1/2 grows without bound at 0", "GroupHorseshoe")
-        for spec in layout:
-            if not spec.bayesian:
-                continue
+        for spec in with_posterior(layout):
             if (shape := of_compression(spec)) is None:
                 family.weight(spec)
                 continue
@@ -92,7 +88,7 @@ class GroupHorseshoe:
             numbers = [family.scale_of_units(name, shape)[1] for name in _factors(f"{spec.path}.z")]
             family.coupled(spec, (numbers[0] + numbers[1]) / math.sqrt(2.0))
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """Prior N(0, 1), unit E s z, and the law of s z."""
         if of_compression(spec) is None:
             return replace(node, prior_scale=self.prior_scale)
@@ -111,7 +107,7 @@ def _factors(name: str) -> tuple[str, str]:
     return f"{name}_gamma", f"{name}_inverse"
 
 
-def _log_moments(moment: SiteMoments, name: str) -> tuple[Any, Any]:
+def _log_moments(moment: Moments, name: str) -> tuple[Any, Any]:
     """Mean and standard deviation of log sqrt(a b), (16.4)."""
     (a, a_std), (b, b_std) = (moment.log(factor) for factor in _factors(name))
     return 0.5 * (a + b), 0.5 * jnp.hypot(a_std, b_std)

@@ -13,8 +13,8 @@ from numpyro.distributions import constraints
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.improper import DrawnNormal, LogUniformDensity
-from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression, with_posterior
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import refuse_points
 from bayesprune.posteriors.scales import GaussianScale
@@ -60,20 +60,17 @@ class GroupNormalJeffreys:
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         weights: dict[str, Any] = {}
-        for spec in layout:
-            if spec.bayesian:
-                standard = numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape))
-                shape = of_compression(spec)
-                z = numpyro.sample(f"{spec.path}.z", LogUniformDensity().expand(shape)) if shape else 1.0
-                weights[str(spec.path)] = z * standard
+        for spec in with_posterior(layout):
+            standard = numpyro.sample(str(spec.path), dist.Normal().expand(spec.shape))
+            shape = of_compression(spec)
+            z = numpyro.sample(f"{spec.path}.z", LogUniformDensity().expand(shape)) if shape else 1.0
+            weights[str(spec.path)] = z * standard
         return weights
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model`: the weights by ``family``, a scale by a Gaussian."""
         refuse_points(family, "the density 1/|z| of a scale grows without bound at z = 0", "GroupNormalJeffreys")
-        for spec in layout:
-            if not spec.bayesian:
-                continue
+        for spec in with_posterior(layout):
             if (shape := of_compression(spec)) is None:
                 family.weight(spec)
                 continue
@@ -82,7 +79,7 @@ class GroupNormalJeffreys:
             z = numpyro.sample(f"{spec.path}.z", DrawnNormal(loc, scale))
             family.coupled(spec, jax.lax.stop_gradient((z - loc) / scale))
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """Prior N(0, 1), unit E z, and the law of z."""
         if of_compression(spec) is None:
             return replace(node, prior_scale=self.prior_scale)

@@ -13,8 +13,8 @@ from bayesprune.core.checks import check_name, check_positive
 from bayesprune.core.types import Array
 from bayesprune.formulas import regularised
 from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec, of_outputs
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.layout import Layout, ParamSpec, of_outputs, with_posterior
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.scales import LogNormalScale
 
@@ -87,7 +87,7 @@ class Horseshoe:
         for layer, specs in self._layers(layout).items():
             nu = self._width(specs[0]) * _sample(f"{layer}.nu", (), self.form)
             taus = {name: _sample(name, shape, self.form) for name, shape in self._taus(specs).items()}
-            slabs = {name: numpyro.sample(name, self._gamma(shape)) for name, shape in self._slabs(specs).items()}
+            slabs = {n: numpyro.sample(n, dist.Gamma(*self.slab or ()).expand(s)) for n, s in self._slabs(specs).items()}
             for spec in specs:
                 scale = nu * jnp.reshape(taus[_tau(spec)], of_outputs(spec)) if taus else nu
                 if layer in self.local:
@@ -120,7 +120,7 @@ class Horseshoe:
                 else:
                     family.weight(spec)
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """Prior N(0, 1), unit E gamma_i, and the law of nu tau_i; a last layer of one scale has E nu."""
         log_nu, nu_std = _log_moments(moment, f"{spec.path.layer}.nu", self.form)
         log_nu = log_nu + math.log(self._width(spec))
@@ -148,9 +148,6 @@ class Horseshoe:
         units = [spec for spec in specs if self.slab and self._has_units(spec)]
         return {self._precision(spec): (_count(spec),) if self.slab_of == "unit" else () for spec in units}
 
-    def _gamma(self, shape: tuple[int, ...]) -> Any:
-        return dist.Gamma(*self.slab or ()).expand(shape)
-
     def _precision(self, spec: ParamSpec) -> str:
         return f"{spec.path.layer}.precision" + (f"_{_count(spec)}" if self.slab_of == "unit" else "")
 
@@ -168,9 +165,8 @@ class Horseshoe:
     def _layers(self, layout: Layout) -> dict[str, list[ParamSpec]]:
         """The Bayesian weights by layer, in the network's order."""
         layers: dict[str, list[ParamSpec]] = {}
-        for spec in layout:
-            if spec.bayesian:
-                layers.setdefault(spec.path.layer, []).append(spec)
+        for spec in with_posterior(layout):
+            layers.setdefault(spec.path.layer, []).append(spec)
         for name in self.local:
             check_name("layer in local", name, layers)
         return layers
@@ -211,7 +207,7 @@ def _starts(name: str, form: str, log_value: float) -> tuple[str, float]:
     return (name, log_value) if form == "half_cauchy" else (_names(name, form)[1], -2.0 * log_value)
 
 
-def _log_moments(moment: SiteMoments, name: str, form: str) -> tuple[Any, Any]:
+def _log_moments(moment: Moments, name: str, form: str) -> tuple[Any, Any]:
     """Mean and standard deviation of log s under the posterior."""
     if form == "half_cauchy":
         return moment.log(name)

@@ -9,7 +9,7 @@ from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
 from bayesprune.model.improper import FittedLogUniform, LogUniformDensity
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import SiteMoments, guide_each, sample_each
+from bayesprune.model.prior import Moments, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.points import refuse_points
 
@@ -69,6 +69,6 @@ class LogUniform:
         refuse_points(family, "the density 1/|w| grows without bound at w = 0", "LogUniform")
         guide_each(layout, family)
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """No Gaussian prior, in the weight's own units."""
         return replace(node, prior_scale=None, unit=1.0)

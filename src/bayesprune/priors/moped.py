@@ -1,27 +1,24 @@
 """A prior around weights that someone trained: empirical Bayes by a network without uncertainty (MOPED)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive
 from bayesprune.core.types import PyTree
-from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, array_of, guide_each
+from bayesprune.model.prior import Independent, array_of, sample_own
 from bayesprune.model.trained import named
-from bayesprune.posteriors.mean_field import MeanField
 
 REFERENCE = "krishnan2020specifying"
 
 
 @dataclass(frozen=True, eq=False)
-class MOPED:
+class MOPED(Independent):
     """Independent Gaussians about given weights; `moped` makes one. ``weights``: path -> array.
 
     Sites: one per weight array, the weight itself. The prior is not centred at zero, so that a weight's removal has no evidence
@@ -38,20 +35,7 @@ class MOPED:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        law = lambda spec: dist.Normal(self._centre(spec), self.scale(spec))  # noqa: E731
-        return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in layout if spec.bayesian}
-
-    def guide(self, layout: Layout, family: Family) -> None:
-        """Approximate every site of `model` by ``family``."""
-        guide_each(layout, family)
-
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """The site is the weight."""
-        return 1.0, "", 0.0
-
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
-        """In the weight's own units; no prior about zero."""
-        return replace(node, prior_scale=None, unit=1.0)
+        return sample_own(layout, lambda spec: dist.Normal(self._centre(spec), self.scale(spec)))
 
     def _centre(self, spec: ParamSpec) -> np.ndarray:
         remedy = "Give what the same module was trained to."

@@ -6,15 +6,14 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
 from numpyro.handlers import substitute
 
 from bayesprune.core.checks import check_number, check_params, check_within, got
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
-from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, array_of, guide_each
+from bayesprune.model.layout import Layout, ParamSpec, with_posterior
+from bayesprune.model.prior import Independent, Moments, array_of, guide_each, sample_own
 from bayesprune.posteriors import params
 from bayesprune.posteriors.mean_field import MeanField
 
@@ -22,7 +21,7 @@ REFERENCE = "nguyen2018variational"
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Posterior:
+class Posterior(Independent):
     """Independent Gaussians at the moments of a fit, as today's prior (22.2):
 
         w ~ N(m, s²),    1/s² = (1 - f)/s_1² + f/s_0²,    m = (1 - f) m_1 s²/s_1²
@@ -87,23 +86,17 @@ class Posterior:
 
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
-        law = lambda spec: dist.Normal(*self._moments(spec))  # noqa: E731
-        return {str(spec.path): numpyro.sample(str(spec.path), law(spec)) for spec in layout if spec.bayesian}
+        return sample_own(layout, lambda spec: dist.Normal(*self._moments(spec)))
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``, which starts where the prior stands."""
         starts: dict[str, Any] = {}
-        for spec in layout:
-            if spec.bayesian:
-                starts |= family.around(*self._moments(spec), spec)
+        for spec in with_posterior(layout):
+            starts |= family.around(*self._moments(spec), spec)
         with substitute(data=starts):
             guide_each(layout, family)
 
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """The site is the weight."""
-        return 1.0, "", 0.0
-
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """In the weight's own units, under the first prior: what is removed has no part in any of the data."""
         first = self.first.get(str(spec.path))
         return replace(node, prior_scale=None if first is None else self._typed(first), unit=1.0)

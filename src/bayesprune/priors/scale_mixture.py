@@ -1,6 +1,6 @@
 """The scale mixture of two Gaussians of Bayes by Backprop."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -8,16 +8,14 @@ import numpyro
 import numpyro.distributions as dist
 
 from bayesprune.core.checks import check_positive, check_within
-from bayesprune.model.families import Family
 from bayesprune.model.layout import Layout, ParamSpec
-from bayesprune.model.prior import SiteMoments, guide_each
-from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.model.prior import Independent
 
 REFERENCE = "blundell2015weight"
 
 
 @dataclass(frozen=True)
-class ScaleMixture:
+class ScaleMixture(Independent):
     """Weights from a wide and a narrow Gaussian: w ~ pi N(0, scale1²) + (1 - pi) N(0, scale2²), w = scale1 w_hat.
 
     Args:
@@ -47,21 +45,14 @@ class ScaleMixture:
             raise ValueError(f"scale2 must be below scale1, got {self.scale2} and {self.scale1}: scale1 is the wide component.")
         check_within(self.pi, "pi", "(0, 1)", "it is the probability of the wide component")
 
+    @property
+    def unit(self) -> float:
+        """What one unit of a site is in the network."""
+        return self.scale1
+
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         return {str(spec.path): self.scale1 * self._sample(spec) for spec in layout if spec.bayesian}
-
-    def guide(self, layout: Layout, family: Family) -> None:
-        """Approximate every site of `model` by ``family``."""
-        guide_each(layout, family)
-
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """w = scale1 w_hat."""
-        return self.scale1, "", 0.0
-
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
-        """No Gaussian prior; in units of ``scale1``."""
-        return replace(node, prior_scale=None, unit=self.scale1)
 
     def _sample(self, spec: ParamSpec) -> Any:
         weights = dist.Categorical(probs=jnp.broadcast_to(jnp.array([self.pi, 1.0 - self.pi]), (*spec.shape, 2)))

@@ -18,8 +18,8 @@ from bayesprune.formulas.truncated_log_normal import quantile
 from bayesprune.model import select
 from bayesprune.model.families import Family
 from bayesprune.model.improper import noisy_weights
-from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_outputs
-from bayesprune.model.prior import SiteMoments
+from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_outputs, with_posterior
+from bayesprune.model.prior import Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 from bayesprune.posteriors.scales import TruncatedLogNormalScale
@@ -82,9 +82,7 @@ class UnitNoise:
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model`: weights by points, noise by a truncated normal of log theta."""
         check_noisy_points(family, "UnitNoise")
-        for spec in layout:
-            if not spec.bayesian:
-                continue
+        for spec in with_posterior(layout):
             family.weight(spec)
             if _has_noise(spec):
                 name, shape = f"{spec.path}.log_theta", of_outputs(spec)
@@ -93,7 +91,7 @@ class UnitNoise:
                 scale = numpyro.param(f"{name}_scale", start, constraint=constraints.softplus_positive)
                 numpyro.sample(name, TruncatedNormal(*self._within(loc, scale), self.low, HIGH))
 
-    def node(self, node: MeanField, spec: ParamSpec, moment: SiteMoments) -> MeanField:
+    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """No prior scale, unit E theta, and the law of theta."""
         if not _has_noise(spec):
             return node

@@ -72,15 +72,13 @@ def _moments(site: str, node: Node) -> tuple[np.ndarray, np.ndarray]:
             f"site {site!r} has weights that vary together, which single numbers do not code: fit with posterior='mean_field'."
         )
     law = getattr(node, "law", None)
-    if law is None:
-        mean, variance = scaled.moments(node.unit, 0.0, node.loc, node.scale)
-    else:
-        if not np.allclose(law.mean(), node.unit, rtol=1e-3):
-            raise ValueError(
-                f"site {site!r} has weights bounded by a slab, and the spread of such a scale is not known here: take "
-                "priors.Horseshoe(slab=None), or priors.GroupHorseshoe."
-            )
-        mean, variance = scaled.moments(law.mean(), law.variance(), node.loc, node.scale)
+    if law is not None and not np.allclose(law.mean(), node.unit, rtol=1e-3):
+        raise ValueError(
+            f"site {site!r} has weights bounded by a slab, and the spread of such a scale is not known here: take "
+            "priors.Horseshoe(slab=None), or priors.GroupHorseshoe."
+        )
+    unit, spread = (node.unit, 0.0) if law is None else (law.mean(), law.variance())
+    mean, variance = scaled.moments(unit, spread, node.loc, node.scale)
     return np.asarray(mean), np.asarray(variance)
 
 

@@ -21,11 +21,6 @@ class Bins:
     observed: PerBin
 
 
-def equal_width_edges(num_bins: int) -> PerBin:
-    """The inner edges of ``num_bins`` bins of the same width on [0, 1]."""
-    return np.linspace(0.0, 1.0, num_bins + 1)[1:-1]
-
-
 def equal_mass_edges(predicted: Values, num_bins: int) -> PerBin:
     """The inner edges of ``num_bins`` bins that hold the same number of rows, but for ties, which are never parted."""
     return np.quantile(predicted, np.arange(1, num_bins) / num_bins)
@@ -57,7 +52,7 @@ def top_label_bins(probs: ArrayLike, y: ArrayLike, num_bins: int = 15, equal_mas
     if equal_mass:
         index = np.searchsorted(equal_mass_edges(confidence, num_bins), confidence, side="right")
     else:
-        index = np.searchsorted(equal_width_edges(num_bins), confidence, side="left")
+        index = np.searchsorted(np.linspace(0.0, 1.0, num_bins + 1)[1:-1], confidence, side="left")
     return group(confidence, hit, index, num_bins)
 
 

@@ -22,13 +22,9 @@ def cite(obj: object) -> str:
         raise ValueError(
             f"cite takes a method or prior itself, got the name {obj!r}: pass the object, such as bayesprune.methods.BMR()."
         )
-    module: ModuleType | None
-    if isinstance(obj, ModuleType):
-        module = obj
-    else:
-        # a function or class names its own module; of an instance it is the class that does
-        owner = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
-        module = sys.modules.get(owner.__module__)
+    # a function or class names its own module; of an instance it is the class that does
+    owner = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
+    module = obj if isinstance(obj, ModuleType) else sys.modules.get(owner.__module__)
     bibtex, key = getattr(module, "BIBTEX", None), getattr(module, "REFERENCE", None)
     if isinstance(bibtex, str):
         return bibtex.strip()

@@ -47,10 +47,15 @@ def connected(bnn: GivenNetwork, mask: Mapping[str, ArrayLike]) -> dict[str, Ali
         >>> connected(bnn, mask)["Dense_0.kernel"].tolist()
         [[True, False]]
     """
+    return reachable(graph_of(bnn, "follow its weights"), mask)
+
+
+def graph_of(bnn: GivenNetwork, aim: str) -> Graph:
+    """A network's graph; what has none is refused, ``aim`` being what it was asked for."""
     graph = getattr(bnn, "graph", None)
     if not isinstance(graph, Graph):
-        raise TypeError(f"bnn must be a bp.BNN, got {type(bnn).__name__}: wrap the network in one to follow its weights.")
-    return reachable(graph, mask)
+        raise TypeError(f"bnn must be a bp.BNN, got {type(bnn).__name__}: wrap the network in one to {aim}.")
+    return graph
 
 
 def weights_in_use(mask: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Alive]:

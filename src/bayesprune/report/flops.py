@@ -6,8 +6,9 @@ from typing import Any
 
 from bayesprune.core.checks import check_integer, check_mask
 from bayesprune.core.given import GivenNetwork
+from bayesprune.report.connected import graph_of
 from bayesprune.report.inputs import ArrayLike
-from bayesprune.structure import Graph, check_settled, multiply_adds
+from bayesprune.structure import check_settled, multiply_adds
 
 Report = dict[str, Any]
 
@@ -52,9 +53,7 @@ def flops(bnn: GivenNetwork, mask: Mapping[str, ArrayLike] | None = None) -> Rep
         >>> report["per_site"]["Dense_0.kernel"]
         {'executed': 64, 'theoretical': 16}
     """
-    graph = getattr(bnn, "graph", None)
-    if not isinstance(graph, Graph):
-        raise TypeError(f"bnn must be a bp.BNN, got {type(bnn).__name__}: wrap the network in one to count its FLOPs.")
+    graph = graph_of(bnn, "count its FLOPs")
     check_settled(graph)
     shapes = {str(spec.path): spec.shape for spec in bnn.layout}
     counts = {site: _both(0, 0) for site in ("", *shapes)}

@@ -98,13 +98,11 @@ def _is_bias(site: str) -> bool:
 def of_draws(draws: np.ndarray) -> Health:
     """Draws of predictions (num_samples, rows, ...) that are all one point."""
     same = len(draws) > 1 and bool(np.ptp(draws, axis=0).max() == 0.0)
-    return checked(
-        "one point",
+    says = (
         "all drawn networks predict the same: the posterior has no spread; train with posterior='mean_field', or with "
         "a sampler from several starts."
-        if same
-        else "",
     )
+    return checked("one point", says if same else "")
 
 
 def of_labels(probs: np.ndarray, y: np.ndarray, held_out: bool) -> Health:

@@ -78,4 +78,4 @@ def classification_summary(probs: ArrayLike, y: ArrayLike) -> dict[str, float]:
     ['accuracy', 'nll', 'ece', 'brier', 'ece_quantile', 'calibration_marginal']
     """
     more = {"ece_quantile": ece_quantile(probs, y), "calibration_marginal": calibration_marginal(probs, y)}
-    return {name: float(value) for name, value in (summary(probs, y) | more).items()}
+    return summary(probs, y) | more

@@ -20,7 +20,8 @@ def curves(panels: Mapping[tuple[str, str], Mapping[str, Sequence[Course]]], ove
     rows, columns = (list(dict.fromkeys(pair[axis] for pair in panels)) for axis in (0, 1))
     fig = figure(3.6 * len(columns) + 1.2, 2.3 * len(rows) + 0.4)
     axes = np.atleast_2d(fig.subplots(len(rows), len(columns), sharex="col", squeeze=False))
-    colours = _colours(method for panel in panels.values() for method in panel)
+    names = dict.fromkeys(method for panel in panels.values() for method in panel)
+    colours = dict(zip(names, (*PALETTE, BLACK), strict=False))
     for (measure, net), methods in panels.items():
         ax = axes[rows.index(measure), columns.index(net)]
         for method, courses in methods.items():
@@ -28,7 +29,8 @@ def curves(panels: Mapping[tuple[str, str], Mapping[str, Sequence[Course]]], ove
         ax.locator_params("x", integer=True, min_n_ticks=1)  # one evaluation has one tick
         first, last = rows.index(measure) == 0, rows.index(measure) == len(rows) - 1
         style(ax, over if last else "", measure if net == columns[0] else "", net if first else "")
-    _legend(fig, axes)
+    handles = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    fig.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)
     fig.suptitle("test rows, while training", fontsize=11)
     return fig
 
@@ -111,15 +113,6 @@ def _with_mean(ax: Axes, courses: Sequence[Course], colour: str, label: str) -> 
     ax.plot(values[0][0], np.mean(whole, axis=0), color=colour, linewidth=1.8, label=label, marker=marker)
 
 
-def _colours(names) -> dict[str, str]:  # type: ignore[no-untyped-def]
-    return dict(zip(dict.fromkeys(names), (*PALETTE, BLACK), strict=False))
-
-
 def _shades(number: int) -> list[tuple[float, ...]]:
     """From dark to light, layer by layer."""
     return [(0.1, 0.25 + 0.6 * at, 0.55 + 0.25 * at) for at in np.linspace(0, 1, number)]
-
-
-def _legend(fig: Figure, axes: np.ndarray) -> None:
-    handles = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    fig.legend(handles.values(), handles.keys(), loc="outside right upper", frameon=False)

@@ -7,11 +7,12 @@ cause, and is called within `core.files.reading`, which adds the file.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core.finite import check_finite
-from bayesprune.core.types import Array, PyTree
+from bayesprune.core.types import Array
 from bayesprune.posteriors import params, rows_and_columns, samples
 
 _PAIR = ("_log_loc", "_log_scale")  # the law of a layer's, or a unit's, scale
@@ -133,14 +134,9 @@ def _is_marginal(scale: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> bo
 
 def _check_draws(given: Mapping[str, Any]) -> None:
     """Stored samples are of one number of chains, and of one number of draws."""
-    draws = [value for tree in samples.draws_of(given).values() for value in _leaves(tree)]
-    axes = {np.shape(value)[: len(samples.AXES)] for value in draws}
+    axes = {np.shape(value)[: len(samples.AXES)] for value in jax.tree.leaves(samples.draws_of(given))}
     if axes and (len(axes) > 1 or len(next(iter(axes))) < len(samples.AXES) or 0 in next(iter(axes))):
         raise ValueError(f"the draws are not of one number of chains and draws, but of {', '.join(map(str, sorted(axes)))}")
-
-
-def _leaves(tree: PyTree) -> list[Any]:
-    return [leaf for value in tree.values() for leaf in _leaves(value)] if isinstance(tree, Mapping) else [tree]
 
 
 def _check_meaning(name: str, value: Array, shape: tuple[int, ...] | None, is_prior: bool | None = None) -> None:

@@ -54,23 +54,10 @@ def load_own(
         FileNotFoundError: no such file.
     """
     check_kind(path)
-    if path.suffix.lower() not in ARRAYS:
-        return _of_table(path, target, kind, features, drop, exposure, test_share, seed)
-    if target not in (None, Y) or features or drop or exposure:
-        raise ValueError(f"{path} holds arrays without names: leave target, features, drop and exposure out.")
-    return _of_arrays(path, kind, test_share, seed)
-
-
-def _of_table(
-    path: Path,
-    target: str | None,
-    kind: str | None,
-    features: Sequence[str],
-    drop: Sequence[str],
-    exposure: str | None,
-    share: float,
-    seed: int,
-) -> OwnTable:
+    if path.suffix.lower() in ARRAYS:
+        if target not in (None, Y) or features or drop or exposure:
+            raise ValueError(f"{path} holds arrays without names: leave target, features, drop and exposure out.")
+        return _of_arrays(path, kind, test_share, seed)
     frame = read_frame(path)
     if target is None or target not in frame.columns:
         raise no_target(path, target, list(frame.columns))
@@ -82,7 +69,7 @@ def _of_table(
     names = [name for name in choose(list(frame.columns), target, features, drop) if name not in over]
     check_whole(frame, [target, *over])
     check_whole(frame, names, "leave columns out (drop)")
-    train, test = parts(len(frame), share, seed)
+    train, test = parts(len(frame), test_share, seed)
     columns = tuple(infer(name, values_of(frame, name), train, is_declared(frame[name])) for name in names)
     kind = kind or ("classes" if is_declared(frame[target]) else None)
     exposures = None if exposure is None else values_of(frame, exposure)

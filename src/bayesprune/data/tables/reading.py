@@ -105,17 +105,12 @@ def _of_text(pandas: ModuleType, path: Path, separator: str, alone: bool, kinds:
 
     ``alone``: whether there is one column, where a missing value may be a blank line.
     """
-    how = {
-        "index_col": False,
-        "skipinitialspace": True,
-        "low_memory": False,
-        "encoding": "utf-8",
-        "skip_blank_lines": not alone,
-    }
+    how = {"index_col": False, "skipinitialspace": True, "low_memory": False, "encoding": "utf-8"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         try:
-            frame = pandas.read_csv(_without_ends(path) if alone else path, sep=separator, dtype=kinds, **how)
+            whole = _without_ends(path) if alone else path
+            frame = pandas.read_csv(whole, sep=separator, dtype=kinds, skip_blank_lines=not alone, **how)
         except pandas.errors.ParserWarning:  # all it can tell of here; the last values would be left out
             raise DamagedFileError(
                 f"{path} has fewer names in its first line than values in the others. Perhaps it was written with row numbers "

@@ -106,10 +106,8 @@ def to_json(schema: Schema) -> dict[str, Any]:
 
 def described(schema: Schema, rows: Sequence[int]) -> str:
     """What was found, in a few lines; ``rows``: to train on, and to judge on."""
-    of, target = (
-        {kind: [c for c in schema.columns if c.kind == kind] for kind in ("number", "category", "constant")},
-        schema.target,
-    )
+    of = {kind: [c for c in schema.columns if c.kind == kind] for kind in ("number", "category", "constant")}
+    target = schema.target
     lines = [f"{schema.file}: {rows[0]:,} rows to train on, {rows[1]:,} to judge on"]
     if schema.named:
         lines += [f"  numbers, standardised: {listed([c.name for c in of['number']])}"] * bool(of["number"])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.interpreters.partial_eval import dce_jaxpr
 
 from bayesprune.core.keys import abstract_key
+from bayesprune.core.traced import needs_first
 from bayesprune.core.types import PyTree
 
 Params = dict[str, Any]
@@ -35,10 +35,8 @@ class Net:
 
 def check_predicts(net: Net, params: Params, state: State, rows: PyTree) -> None:
     """Refuse a net whose outputs in prediction depend on noise: of one and the same draw at every call."""
-    if not net.may_draw:
-        return
-    traced = jax.make_jaxpr(lambda key, *rest: net.apply(*rest, False, key)[0])(abstract_key(), params, state, rows).jaxpr
-    if dce_jaxpr(traced, [True] * len(traced.outvars))[1][0]:
+    outputs = lambda key, *rest: net.apply(*rest, False, key)[0]  # noqa: E731
+    if net.may_draw and needs_first(outputs, abstract_key(), params, state, rows):
         raise draws_in_prediction("its outputs depend on the key")
 
 

@@ -1,14 +1,14 @@
 """Flax nnx modules."""
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 from flax import nnx
 
 from bayesprune.core.types import ArrayTree, PyTree
-from bayesprune.model.adapters.call import arguments, call_of
+from bayesprune.model.adapters.call import Call, arguments, call_of
 from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction, with_axes
 from bayesprune.model.inputs import Inputs
 
@@ -39,7 +39,7 @@ def of_nnx(module: nnx.Module, inputs: Inputs, apply_kwargs: Mapping[str, Any] |
             before = as_rest(state)
             net = nnx.merge(graph, filled, rng_state, before, copy=True)
             net.train() if train else net.eval()
-            outputs = net(*arguments(x), **call.keywords(train), **_reseeded(net, rng_key, call.asks_for, call.needs))
+            outputs = net(*arguments(x), **call.keywords(train), **_reseeded(net, rng_key, call))
             new = nnx.split(net, nnx.Param, nnx.RngState, ...)[3]
             if not train:
                 _check_still(before, new)
@@ -63,22 +63,20 @@ def _check_still(before: PyTree, after: PyTree) -> None:
             raise changes_in_prediction(f"{'.'.join(map(str, path))} is set anew")
 
 
-def _reseeded(
-    net: nnx.Module, rng_key: jax.Array | None, asks_for: Callable[..., bool], needs: Callable[..., bool]
-) -> dict[str, Any]:
+def _reseeded(net: nnx.Module, rng_key: jax.Array | None, call: Call) -> dict[str, Any]:
     """Give all of a net's noise this key, and its call ``rngs`` if it asks for such: the keyword, or none."""
     if rng_key is None:
-        return {"rngs": nnx.Rngs(0)} if needs("rngs") else {}
+        return {"rngs": nnx.Rngs(0)} if call.needs("rngs") else {}
     # Dropout that is written without a source of noise gets one of its own.
     for _, part in nnx.iter_modules(net):
-        if isinstance(part, nnx.Dropout) and part.rngs is None and not asks_for("rngs"):
+        if isinstance(part, nnx.Dropout) and part.rngs is None and not call.asks_for("rngs"):
             part.rngs = nnx.Rngs(0)
     names = {part.key.tag for _, part in nnx.iter_graph(net) if isinstance(part, nnx.RngStream)}
     # Streams of one key would draw the same noise: the first of the two usual names has the key itself.
     first = next((name for name in ("dropout", "default") if name in names), "")
     keys = {name: jax.random.fold_in(rng_key, zlib.crc32(name.encode())) for name in names - {first}}
     nnx.reseed(net, policy=_of_shape, **({first: rng_key} if first else {}), **keys)
-    return {"rngs": nnx.Rngs(rng_key)} if asks_for("rngs") else {}
+    return {"rngs": nnx.Rngs(rng_key)} if call.asks_for("rngs") else {}
 
 
 def _of_shape(path: tuple[Any, ...], rng_key: jax.Array, shape: tuple[int, ...]) -> jax.Array:

@@ -50,7 +50,9 @@ class Beta:
         learned.check_noise(self.noise)
 
     def observe(self, outputs: jax.Array, y: jax.Array | None) -> Any:
-        spread = self._concentration(outputs.shape[-1])
+        sizes = learned.sizes_of(self.noise, outputs.shape[-1])
+        prior = (self.concentration_shape, self.concentration_rate)
+        spread = learned.positive("concentration", self.concentration, *prior, sizes)
         outputs = squeeze(outputs)
         return observe_rows(dist.Beta(spread * share(outputs), spread * share(-outputs)), y)
 
@@ -69,10 +71,6 @@ class Beta:
                 f"data.y must lie strictly between 0 and 1 for Beta (in single precision), got {np.asarray(y)[wrong].flat[0]}: "
                 "move shares off the ends, as (y (rows - 1) + 0.5) / rows does (Smithson & Verkuilen 2006)."
             )
-
-    def _concentration(self, num_outputs: int) -> Any:
-        sizes = learned.sizes_of(self.noise, num_outputs)
-        return learned.positive("concentration", self.concentration, self.concentration_shape, self.concentration_rate, sizes)
 
 
 NAMED = {"beta": Named((SHARES,), lambda targets: Beta(), default_of=(SHARES,))}

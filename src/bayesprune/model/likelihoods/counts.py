@@ -28,21 +28,6 @@ def read_start(start: GivenArray | None) -> Any:
     return means[0] if len(means) == 1 else means
 
 
-def check_exposure(exposure: object) -> None:
-    """Refuse what is neither None nor the word for exposures that every row brings."""
-    if exposure is not None and not (isinstance(exposure, str) and exposure == KNOWN):
-        raise ValueError(
-            f"exposure must be None, or 'known' where y has a column of exposures beside each of counts, got {exposure!r}: a "
-            "number that is the same for all rows belongs to start=."
-        )
-
-
-def check_link(link: object) -> None:
-    """Refuse what is no name of a link."""
-    if not isinstance(link, str) or link not in LINKS:
-        raise unknown_name("link", str(link), LINKS)
-
-
 class Counts:
     """Poisson and the negative binomial: frozen dataclasses with the fields below, which add a ``_law`` of the mean."""
 
@@ -52,8 +37,13 @@ class Counts:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", read_start(self.start))
-        check_exposure(self.exposure)
-        check_link(self.link)
+        if not (self.exposure is None or (isinstance(self.exposure, str) and self.exposure == KNOWN)):
+            raise ValueError(
+                "exposure must be None, or 'known' where y has a column of exposures beside each of counts, got "
+                f"{self.exposure!r}: a number that is the same for all rows belongs to start=."
+            )
+        if not isinstance(self.link, str) or self.link not in LINKS:
+            raise unknown_name("link", str(self.link), LINKS)
 
     def _law(self, mean: Array, num_outputs: int) -> Any:
         """The distribution of counts with this mean."""

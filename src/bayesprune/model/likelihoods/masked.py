@@ -72,8 +72,7 @@ class Masked:
 
     def present(self, y: Array) -> Any:
         """Which entries of y, known noise and exposures left out, are observed: booleans of their shape."""
-        y = y if hasattr(y, "dtype") else np.asarray(y)
-        targets = self.likelihood.apart(y)[0] if self._apart else y
+        targets = self._targets(y if hasattr(y, "dtype") else np.asarray(y))
         if self.missing != NAN:
             return targets != self.missing
         return targets == targets  # NaN alone is not equal to itself; whole numbers all are
@@ -81,8 +80,7 @@ class Masked:
     def observed(self, y: Array) -> np.ndarray:
         """The targets that are observed, one after another."""
         y = np.asarray(y)
-        targets = self.likelihood.apart(y)[0] if self._apart else y
-        return targets[self.present(y)]  # type: ignore[no-any-return]
+        return self._targets(y)[self.present(y)]  # type: ignore[no-any-return]
 
     def counted(self, y: Array, output_shape: OutputShape | Any) -> tuple[np.ndarray, np.ndarray]:
         """Which entries of y count, booleans, and their targets one after another.
@@ -90,7 +88,7 @@ class Masked:
         Those that are observed; of an event of several numbers all, where all of it is observed, and else none.
         """
         y = np.asarray(y)
-        targets, present = self.likelihood.apart(y)[0] if self._apart else y, np.asarray(self.present(y))
+        targets, present = self._targets(y), np.asarray(self.present(y))
         if hasattr(self.likelihood, "event_size"):
             size = self.likelihood.event_size(output_shape)
             present = np.repeat(present.reshape((-1, size)).all(axis=1), size).reshape(present.shape)
@@ -138,6 +136,10 @@ class Masked:
     def _apart(self) -> bool:
         """Whether y has further columns, of known noise or exposures."""
         return bool(getattr(self.likelihood, "known", False)) or getattr(self.likelihood, "exposure", None) is not None
+
+    def _targets(self, y: Array) -> Any:
+        """What of y are targets."""
+        return self.likelihood.apart(y)[0] if self._apart else y
 
     @property
     def _labels(self) -> bool:

@@ -54,7 +54,12 @@ class NegativeBinomial(counts.Counts):
         super().__post_init__()
 
     def _law(self, mean: Array, num_outputs: int) -> Any:
-        return dist.NegativeBinomial2(mean, self._concentration(num_outputs))
+        # The prior's scale goes with the mean, the guide's start does not: it is 1, counts that vary as much as their mean. At
+        # r = start the first gradients would be `start` times as large as the later ones, and an optimiser remembers them.
+        sizes, start = learned.sizes_of(self.noise, num_outputs), 1.0 if self.start is None else np.asarray(self.start)
+        rate: Any = self.concentration_rate / (start if sizes else np.mean(start))
+        r = learned.positive("concentration", self.concentration, self.concentration_shape, rate, sizes)
+        return dist.NegativeBinomial2(mean, r)
 
     def guide(self, family: Family, output_shape: OutputShape = (1,)) -> None:
         learned.guide(family, "concentration", self.concentration, learned.sizes_of(self.noise, output_shape[-1]))
@@ -74,13 +79,6 @@ class NegativeBinomial(counts.Counts):
         means = found.mean(0)
         ways = gammaln(found + r) - gammaln(found + 1.0) - gammaln(r)
         return -float(np.sum(ways - xlog1py(r, means / r) + xlogy(found, means / (r + means))))
-
-    def _concentration(self, num_outputs: int) -> Any:
-        # The prior's scale goes with the mean, the guide's start does not: it is 1, counts that vary as much as their mean. At
-        # r = start the first gradients would be `start` times as large as the later ones, and an optimiser remembers them.
-        sizes, start = learned.sizes_of(self.noise, num_outputs), 1.0 if self.start is None else np.asarray(self.start)
-        rate: Any = self.concentration_rate / (start if sizes else np.mean(start))
-        return learned.positive("concentration", self.concentration, self.concentration_shape, rate, sizes)
 
 
 NAMED = {

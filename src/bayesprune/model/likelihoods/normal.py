@@ -94,7 +94,10 @@ class Normal:
 
     def observe(self, outputs: Array, y: Array | None) -> Any:
         if self.known:
-            return None if y is None else self._observe_known(outputs, y)
+            if y is None:
+                return None
+            targets, scale = self.apart(y)
+            return observe_rows(dist.Normal(squeeze(outputs), scale), targets)
         if not self.heteroscedastic:
             return observe_rows(dist.Normal(squeeze(outputs), self.noise_scale(outputs.shape[-1])), y)
         targets = outputs.shape[-1] // 2
@@ -173,10 +176,6 @@ class Normal:
     def least_spread(self, num_targets: int) -> float:
         """The standard deviation of targets below which the prior of the noise rules (21.14); 0 of noise that has none."""
         return learned.least_spread(self.noise_shape, self.noise_rate, num_targets) if self.learns_noise else 0.0
-
-    def _observe_known(self, outputs: Array, y: Array) -> Any:
-        targets, scale = self.apart(y)
-        return observe_rows(dist.Normal(squeeze(outputs), scale), targets)
 
     def _check_known(self, y: Array, output_shape: OutputShape) -> None:
         check_shape(y, output_shape, [(*output_shape[:-1], 2 * output_shape[-1])], "Normal(noise='known')")

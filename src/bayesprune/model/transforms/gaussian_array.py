@@ -9,6 +9,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from bayesprune.core.checks import check_key
 from bayesprune.model.transforms.convolution import conv_general_dilated
 from bayesprune.model.transforms.entries import NoiseOfEntries, noise_after
+from bayesprune.model.transforms.entry_by_entry import bind as plainly_bound
 from bayesprune.model.transforms.noise import Noise, exact
 from bayesprune.model.transforms.noise_of_slices import after, of_outputs
 from bayesprune.structure.jaxprs import Equation
@@ -78,11 +79,10 @@ def add_noise(
 
 
 def bind(equation: Equation, values: list[Any]) -> Any:
-    """The operation on other values: one result, or a list of them."""
+    """The operation on other values, convolutions done the quick way: one result, or a list of them."""
     if equation.primitive.name == "conv_general_dilated":
         return conv_general_dilated(*map(jnp.asarray, values), **equation.params)
-    with equation.ctx.manager:
-        return equation.primitive.bind(*values, **equation.params)
+    return plainly_bound(equation, values)
 
 
 def image(equation: Equation, values: list[Any], place: int) -> GaussianArray:

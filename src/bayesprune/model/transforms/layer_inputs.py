@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from bayesprune.core.types import PyTree
-from bayesprune.structure.jaxprs import Equation, JaxprLike, called
+from bayesprune.structure.jaxprs import Equation, JaxprLike, called, followed
 
 KEPT = ("convert_element_type", "copy", "transpose")
 EXACT = lax.Precision.HIGHEST
@@ -54,6 +54,8 @@ def with_input_moments(fn: Callable[..., Any], sites: Sequence[str]) -> Callable
     return moments
 
 
+Operand = tuple[Any, Weight | None]  # a value, and which array of weights it is
+
 # What is done at an operation: of its operands, of which of them are arrays of weights, and of its results.
 Visit = Callable[[Equation, list[Any], list[Weight | None], list[Any]], list[Any]]
 
@@ -65,30 +67,25 @@ def visited(fn: Callable[..., Any], sites: Sequence[str], visit: Visit) -> Calla
         traced, shapes = jax.make_jaxpr(fn, return_shape=True)(weights, *others)
         values = jax.tree.leaves((weights, *others))
         known = [Weight(site, tuple(range(np.ndim(w)))) for site, w in zip(sites, weights, strict=True)]
-        results = _follow(traced, values, [*known, *[None] * (len(values) - len(known))], visit)
-        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+        operands = zip(values, [*known, *[None] * (len(values) - len(known))], strict=True)
+        return jax.tree.unflatten(jax.tree.structure(shapes), [value for value, _ in _follow(traced, list(operands), visit)])
 
     return run
 
 
-def _follow(program: JaxprLike, values: list[Any], kinds: list[Weight | None], visit: Visit) -> list[Any]:
-    """Evaluate a program; ``kinds``: which of its inputs are arrays of weights."""
-    inner, constants = getattr(program, "jaxpr", program), getattr(program, "consts", [])
-    place: dict[Any, tuple[Any, Weight | None]] = dict(zip(inner.constvars, ((c, None) for c in constants), strict=True))
-    place |= dict(zip(inner.invars, zip(values, kinds, strict=True), strict=True))
-    look = lambda atom: (atom.val, None) if hasattr(atom, "val") else place[atom]  # noqa: E731
-    for equation in inner.eqns:
-        given, of = (list(part) for part in zip(*map(look, equation.invars), strict=True)) if equation.invars else ([], [])
-        nested = called(equation)
-        if nested is not None:
-            outs = _follow(nested, given, of, visit)
-        else:
-            with equation.ctx.manager:
-                bound = equation.primitive.bind(*given, **equation.params)
-            outs = visit(equation, given, of, list(bound) if equation.primitive.multiple_results else [bound])
-        kept = _kept(equation, of) if nested is None else None
-        place |= {var: (value, kept) for var, value in zip(equation.outvars, outs, strict=True)}
-    return [look(atom)[0] for atom in inner.outvars]
+def _follow(program: JaxprLike, inputs: list[Operand], visit: Visit) -> list[Operand]:
+    """Evaluate a program."""
+
+    def step(equation: Equation, operands: list[Operand]) -> list[Operand]:
+        if (nested := called(equation)) is not None:
+            return [(value, None) for value, _ in _follow(nested, operands, visit)]
+        given, of = [value for value, _ in operands], [weight for _, weight in operands]
+        with equation.ctx.manager:
+            bound = equation.primitive.bind(*given, **equation.params)
+        outs = visit(equation, given, of, list(bound) if equation.primitive.multiple_results else [bound])
+        return [(value, _kept(equation, of)) for value in outs]
+
+    return followed(program, inputs, step, lambda constant: (constant, None))
 
 
 def _kept(equation: Equation, of: list[Weight | None]) -> Weight | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.extend.core import primitives as prims
 from jax.typing import ArrayLike
 
@@ -18,8 +18,8 @@ from bayesprune.core.types import PyTree
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
 from bayesprune.model.transforms.gaussian_array import GaussianArray, bind, image, outputs
 from bayesprune.model.transforms.lower import plain_convolutions
-from bayesprune.model.transforms.settle import CALLS, kinds_of, program_of, read_kinds, settle
-from bayesprune.structure.jaxprs import Equation, again
+from bayesprune.model.transforms.settle import CALLS, kinds_of, less_drawn, program_of, settle
+from bayesprune.structure.jaxprs import Equation, again, followed
 
 SHARED = ("convolutions", "draw")
 
@@ -52,12 +52,10 @@ def local_noise(fn: Callable[..., Any], shared: str = "convolutions") -> Callabl
 
     def run(weights: PyTree, *data: PyTree, **named: PyTree) -> Any:
         seen = _look_through(fn, shared, weights, data, named)
-        inputs = [
-            v.materialise() if kind in {Image(site) for site in seen.drawn} else v
-            for v, kind in zip(seen.inputs, seen.kinds, strict=True)
-        ]
-        results, _ = _run(Ledger(shared, seen.drawn), seen.jaxpr, seen.consts, inputs, seen.kinds)
-        return jax.tree.unflatten(seen.results, results)
+        drawn = {Image(site) for site in seen.drawn}
+        inputs = [(value.materialise() if kind in drawn else value, kind) for value, kind in seen.inputs]
+        results = _run(Ledger(shared, seen.drawn), seen.program, inputs)
+        return jax.tree.unflatten(seen.results, [value for value, _ in results])
 
     return run
 
@@ -79,13 +77,14 @@ def drawn_once(fn: Callable[..., Any], shared: str = "convolutions") -> Callable
     return find
 
 
-class _Traced(NamedTuple):
-    """A function's trace, what it is given, of which kinds that is, the weights to be drawn once, the tree of its results."""
+Known = tuple[Any, Kind]  # a value, and of which kind it is
 
-    jaxpr: Jaxpr
-    consts: Sequence[Any]
-    inputs: list[Any]
-    kinds: list[Kind]
+
+class _Traced(NamedTuple):
+    """A function's trace, what it is given, the weights to be drawn once, the tree of its results."""
+
+    program: ClosedJaxpr
+    inputs: list[Known]
     drawn: set[int]
     results: Any
 
@@ -107,8 +106,8 @@ def _look_through(
     with plain_convolutions():  # that they can be seen in the trace
         closed = jax.make_jaxpr(of_arrays)(*(values[i].loc if _is_gaussian(values[i]) else values[i] for i in dynamic))
     first = _first_kinds(values, len(jax.tree.leaves(weights, is_leaf=_is_gaussian)))
-    kinds, inputs = [first[i] for i in dynamic], [values[i] for i in dynamic]
-    return _Traced(closed.jaxpr, closed.consts, inputs, kinds, settle(closed.jaxpr, kinds, shared), result_tree[-1])
+    drawn = settle(closed, [first[i] for i in dynamic], shared)
+    return _Traced(closed, [(values[i], first[i]) for i in dynamic], drawn, result_tree[-1])
 
 
 def _is_gaussian(value: object) -> bool:
@@ -122,18 +121,14 @@ def _first_kinds(values: Sequence[Any], num_weights: int) -> list[Kind]:
     return [Image(i) if _is_gaussian(value) else Dependence(0 if i in by_row else None) for i, value in enumerate(values)]
 
 
-def _run(
-    ledger: Ledger, jaxpr: Jaxpr, consts: Sequence[Any], values: Sequence[Any], kinds: Sequence[Kind]
-) -> tuple[list[Any], list[Kind]]:
-    """A program's results, and their kinds."""
-    known: dict[Any, Kind] = dict(zip(jaxpr.invars, kinds, strict=True))
-    at: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True))
-    read = lambda variables: [v.val if isinstance(v, Literal) else at[v] for v in variables]  # noqa: E731
-    for equation in jaxpr.eqns:
-        done, found = _run_equation(ledger, jaxpr, equation, read(equation.invars), read_kinds(ledger, known, equation.invars))
-        at |= zip(equation.outvars, done, strict=True)
-        known |= zip(equation.outvars, found, strict=True)
-    return read(jaxpr.outvars), read_kinds(ledger, known, jaxpr.outvars)
+def _run(ledger: Ledger, program: ClosedJaxpr, inputs: Sequence[Known]) -> list[Known]:
+    """A program's results, each with its kind."""
+
+    def step(equation: Equation, given: list[Known]) -> list[Known]:
+        values, kinds = [value for value, _ in given], less_drawn(ledger, [kind for _, kind in given])
+        return list(zip(*_run_equation(ledger, program.jaxpr, equation, values, kinds), strict=True))
+
+    return followed(program, inputs, step, lambda constant: (constant, Dependence()))
 
 
 def _run_equation(
@@ -141,7 +136,7 @@ def _run_equation(
 ) -> tuple[list[Any], list[Kind]]:
     """An equation's results, and their kinds."""
     images = [(place, kind) for place, kind in enumerate(kinds) if isinstance(kind, Image)]
-    if equation.primitive in CALLS and (images or _has_convolution(program_of(equation)[0])):
+    if equation.primitive in CALLS and (images or _has_convolution(program_of(equation))):
         return _run_call(ledger, equation, values, kinds)
     found = kinds_of(ledger, equation, kinds)
     if not images:
@@ -156,12 +151,12 @@ def _run_equation(
 
 def _run_call(ledger: Ledger, equation: Equation, values: list[Any], kinds: list[Kind]) -> tuple[list[Any], list[Kind]]:
     """A jitted part is unrolled, its cached trace knows nothing of noise; a checkpoint stays one."""
-    jaxpr, consts = program_of(equation)
     found: list[Kind] = []
 
     def inside(*values: PyTree) -> list[Any]:
-        results, found[:] = _run(ledger, jaxpr, consts, values, kinds)
-        return results
+        results = _run(ledger, program_of(equation), list(zip(values, kinds, strict=True)))
+        found[:] = [kind for _, kind in results]
+        return [value for value, _ in results]
 
     if equation.primitive is prims.remat_p:
         kept = {name: equation.params[name] for name in ("prevent_cse", "policy")}
@@ -169,8 +164,8 @@ def _run_call(ledger: Ledger, equation: Equation, values: list[Any], kinds: list
     return inside(*values), found
 
 
-def _has_convolution(jaxpr: Jaxpr) -> bool:
+def _has_convolution(program: ClosedJaxpr) -> bool:
     """Whether there is a convolution to be done the quick way."""
-    inner = (program_of(equation) for equation in jaxpr.eqns if equation.primitive in CALLS)
-    here = any(equation.primitive.name == "conv_general_dilated" for equation in jaxpr.eqns)
-    return here or any(_has_convolution(program[0]) for program in inner)
+    inner = (program_of(equation) for equation in program.eqns if equation.primitive in CALLS)
+    here = any(equation.primitive.name == "conv_general_dilated" for equation in program.eqns)
+    return here or any(map(_has_convolution, inner))

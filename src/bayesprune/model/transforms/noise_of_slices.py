@@ -8,6 +8,7 @@ import numpy as np
 from jax.extend.random import threefry2x32_p
 from jaxtyping import Array, UInt32
 
+from bayesprune.core.keys import is_key
 from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.noise import Noise
 from bayesprune.model.transforms.parts import Kept, short_shape
@@ -83,10 +84,8 @@ def noise_at(rng_key: jax.Array, place: UInt32[Array, "..."], sizes: tuple[int, 
 
 def _counts(rng_key: jax.Array) -> bool:
     """Whether the generator makes word number n from n alone."""
-    typed = jnp.issubdtype(rng_key.dtype, jax.dtypes.prng_key)
-    return (
-        typed and str(jax.random.key_impl(rng_key)) == "threefry2x32" and bool(jax.config.values["jax_threefry_partitionable"])
-    )
+    by_counting = bool(jax.config.values["jax_threefry_partitionable"])
+    return by_counting and is_key(rng_key) and str(jax.random.key_impl(rng_key)) == "threefry2x32"
 
 
 def _words(rng_key: jax.Array, numbers: UInt32[Array, "..."]) -> UInt32[Array, "..."]:

@@ -195,9 +195,6 @@ def _own_derivative(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict:
     jax.eval_shape(look, *(jax.ShapeDtypeStruct(jnp.shape(value), value.dtype) for value in values))
     shown = [part._replace(value=None) for part in found]
 
-    def function(*values: ArrayLike) -> list[Any]:
-        return look(*values)
-
     def derivative(values: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
         one = lambda *given: again(jaxpr, equation, list(given))  # noqa: E731
@@ -211,7 +208,7 @@ def _own_derivative(jaxpr: Jaxpr, equation: Equation, parts: list[Part], strict:
         results = [part.value for part in done]
         return results[: len(shown)], results[len(shown) :]
 
-    wrapped = jax.custom_jvp(function)
+    wrapped = jax.custom_jvp(look)
     wrapped.defjvp(derivative)
     of_weights = all(part.of_weights for part in parts)
     return [part._replace(value=value, of_weights=of_weights) for part, value in zip(shown, wrapped(*values), strict=True)]

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr
 from jax.extend.core import primitives as prims
 
 from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger, Use, strict
-from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, followed
 from bayesprune.structure.ops import record_of
 
 CALLS = (prims.jit_p, prims.remat_p)  # equations that are short for a program
@@ -25,28 +25,25 @@ _REDUCTIONS = ("argmax", "argmin", *(f"reduce_{kind}" for kind in ("and", "max",
 _DERIVATIVES = (prims.custom_jvp_call_p, prims.custom_vjp_call_p)  # of a function that brings its own
 
 
-def settle(jaxpr: JaxprLike, kinds: list[Kind], shared: str) -> set[int]:
+def settle(program: JaxprLike, kinds: list[Kind], shared: str) -> set[int]:
     """The weights to be drawn once: passes over the trace until one finds no more of them."""
     drawn: set[int] = set()
     while True:
         ledger = Ledger(shared, set(drawn))
-        ledger.finish(_look(ledger, jaxpr, kinds))
+        ledger.finish(_look(ledger, program, kinds))
         if ledger.drawn == drawn:
             return drawn
         drawn = ledger.drawn
 
 
-def _look(ledger: Ledger, jaxpr: JaxprLike, kinds: Sequence[Kind]) -> list[Kind]:
+def _look(ledger: Ledger, program: JaxprLike, kinds: Sequence[Kind]) -> list[Kind]:
     """The kinds of a program's results, from those of its arguments."""
-    known: dict[Any, Kind] = dict(zip(jaxpr.invars, kinds, strict=True))
-    for equation in jaxpr.eqns:
-        known |= zip(equation.outvars, kinds_of(ledger, equation, read_kinds(ledger, known, equation.invars)), strict=True)
-    return read_kinds(ledger, known, jaxpr.outvars)
+    step = lambda equation, given: kinds_of(ledger, equation, less_drawn(ledger, given))  # noqa: E731
+    return less_drawn(ledger, followed(program, kinds, step, lambda constant: Dependence()))
 
 
-def read_kinds(ledger: Ledger, known: dict[Any, Kind], variables: Sequence[Any]) -> list[Kind]:
-    """What is known of variables; literals, a closed program's constants and drawn weights are constants."""
-    kinds = [Dependence() if isinstance(v, Literal) else known.get(v, Dependence()) for v in variables]
+def less_drawn(ledger: Ledger, kinds: Sequence[Kind]) -> list[Kind]:
+    """The kinds, drawn weights being constants."""
     return [Dependence() if isinstance(k, Image) and k.site in ledger.drawn else k for k in kinds]
 
 
@@ -54,7 +51,7 @@ def kinds_of(ledger: Ledger, equation: Equation, kinds: list[Kind]) -> list[Kind
     """The kinds of an equation's results."""
     images = [place for place, kind in enumerate(kinds) if isinstance(kind, Image)]
     if equation.primitive in CALLS or (equation.primitive in _DERIVATIVES and not images):
-        return _look(ledger, program_of(equation)[0], kinds)
+        return _look(ledger, program_of(equation), kinds)
     if not images:
         return _of_rows(ledger, equation, kinds)
     if len(images) == 1 and (result := meet(ledger, equation, kinds, images[0])) is not None:
@@ -104,10 +101,10 @@ def _guess(equation: Equation, kinds: Sequence[Any], result: Atom) -> int | None
     return next((a for a in likely if shape[a] == operand[axis]), None)
 
 
-def program_of(equation: Equation) -> tuple[Any, Sequence[Any]]:
-    """The program that an equation is short for, and its constants."""
-    inner = next(equation.params[name] for name in ("jaxpr", "call_jaxpr") if name in equation.params)
-    return (inner.jaxpr, inner.consts) if hasattr(inner, "jaxpr") else (inner, ())
+def program_of(equation: Equation) -> ClosedJaxpr:
+    """The program that an equation is short for."""
+    inner = equation.params["jaxpr" if "jaxpr" in equation.params else "call_jaxpr"]
+    return inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ())
 
 
 _SUMS = frozenset(("add", "sub"))

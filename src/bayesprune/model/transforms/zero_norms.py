@@ -12,10 +12,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from bayesprune.core.types import PyTree
-from bayesprune.structure.jaxprs import CALLS, Equation, JaxprLike, again
+from bayesprune.model.transforms.settle import program_of
+from bayesprune.structure.jaxprs import CALLS, Equation, again, followed
 
 ROOTS = ("sqrt", "rsqrt")
 Alone = bool | None  # whether an array is made of weights alone; None: of constants
@@ -30,24 +31,22 @@ def norms_weights(jaxpr: ClosedJaxpr, num_weights: int) -> bool:
     """
     found: list[bool] = []
     rest = len(jaxpr.jaxpr.invars) - num_weights
-    _of_weights(jaxpr.jaxpr, [True] * num_weights + [False] * rest, found)
+    _of_weights(jaxpr, [True] * num_weights + [False] * rest, found)
     return bool(found)
 
 
-def _of_weights(jaxpr: JaxprLike, inputs: Sequence[Alone], found: list[bool]) -> list[Alone]:
+def _of_weights(program: ClosedJaxpr, inputs: Sequence[Alone], found: list[bool]) -> list[Alone]:
     """What results are made of; ``found`` grows by every root of weights alone."""
-    known: dict[Any, Alone] = dict(zip(jaxpr.invars, inputs, strict=True))
-    tells = lambda atom: None if isinstance(atom, Literal) else known.get(atom)  # noqa: E731
-    for equation in jaxpr.eqns:
-        of_weights = list(map(tells, equation.invars))
+
+    def step(equation: Equation, of_weights: list[Alone]) -> list[Alone]:
         if (inner := _inner(equation)) is not None:
-            made = _of_weights(inner.jaxpr, of_weights, found)
-        else:
-            made = [_made_of(of_weights)] * len(equation.outvars)
-            if made[0] and equation.primitive.name in ROOTS:
-                found.append(True)
-        known.update(zip(equation.outvars, made, strict=True))
-    return list(map(tells, jaxpr.outvars))
+            return _of_weights(inner, of_weights, found)
+        made = _made_of(of_weights)
+        if made and equation.primitive.name in ROOTS:
+            found.append(True)
+        return [made] * len(equation.outvars)
+
+    return followed(program, inputs, step, lambda constant: None)
 
 
 def _made_of(of_weights: Sequence[Alone]) -> Alone:
@@ -58,10 +57,8 @@ def _made_of(of_weights: Sequence[Alone]) -> Alone:
 
 def _inner(equation: Equation) -> ClosedJaxpr | None:
     """The program that an equation calls, if it is but called."""
-    if equation.primitive.name not in CALLS or "custom" in equation.primitive.name:
-        return None
-    inner = equation.params["jaxpr" if "jaxpr" in equation.params else "call_jaxpr"]
-    return inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ())
+    name = equation.primitive.name
+    return program_of(equation) if name in CALLS and "custom" not in name else None
 
 
 def with_zero_norms(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,8 +76,8 @@ def with_zero_norms(function: Callable[..., Any]) -> Callable[..., Any]:
         number = len(jax.tree.leaves(params))
         abstract = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
         traced, shapes = jax.make_jaxpr(lambda *flat: function(*_apart(tree, flat)), return_shape=True)(*abstract)
-        made = _run(traced, leaves, [True] * number + [False] * (len(leaves) - number))[0]
-        return jax.tree.unflatten(jax.tree.structure(shapes), made)
+        made = _run(traced, [(leaf, place < number) for place, leaf in enumerate(leaves)])
+        return jax.tree.unflatten(jax.tree.structure(shapes), [value for value, _ in made])
 
     return sound
 
@@ -90,23 +87,17 @@ def _apart(tree: jax.tree_util.PyTreeDef, leaves: Sequence[Any]) -> tuple[Any, .
     return params, *others
 
 
-def _run(program: ClosedJaxpr, arrays: Sequence[Any], of_weights: Sequence[Alone]) -> tuple[list[Any], list[Alone]]:
-    """Results, and what they are made of."""
-    jaxpr = program.jaxpr
-    values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*program.consts, *arrays], strict=True))
-    known: dict[Any, Alone] = dict(zip(jaxpr.invars, of_weights, strict=True))
-    read = lambda atom: atom.val if isinstance(atom, Literal) else values[atom]  # noqa: E731
-    tells = lambda atom: None if isinstance(atom, Literal) else known.get(atom)  # noqa: E731
-    for equation in jaxpr.eqns:
-        given, of_weights = list(map(read, equation.invars)), list(map(tells, equation.invars))
+def _run(program: ClosedJaxpr, inputs: Sequence[tuple[Any, Alone]]) -> list[tuple[Any, Alone]]:
+    """Results, each with what it is made of."""
+
+    def step(equation: Equation, given: list[tuple[Any, Alone]]) -> list[tuple[Any, Alone]]:
         if (inner := _inner(equation)) is not None:
-            made, marks = _run(inner, given, of_weights)
-        else:
-            made = _bound(jaxpr, equation, given, of_weights)
-            marks = [_made_of(of_weights)] * len(made)
-        values.update(zip(equation.outvars, made, strict=True))
-        known.update(zip(equation.outvars, marks, strict=True))
-    return list(map(read, jaxpr.outvars)), list(map(tells, jaxpr.outvars))
+            return _run(inner, given)
+        of_weights = [mark for _, mark in given]
+        made = _bound(program.jaxpr, equation, [value for value, _ in given], of_weights)
+        return [(value, _made_of(of_weights)) for value in made]
+
+    return followed(program, inputs, step, lambda constant: (constant, None))
 
 
 def _bound(program: Jaxpr, equation: Equation, given: list[Any], of_weights: Sequence[Alone]) -> list[Any]:
