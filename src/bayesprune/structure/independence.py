@@ -1,7 +1,7 @@
 """Whether a network treats every row by itself: decided by its operations, through which the axis of the rows is followed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Literal
@@ -124,7 +124,8 @@ def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
         return [_joined(column, "cond") for column in zip(*made, strict=True)]
     if name == "while":
         first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-        carry = _settled(params["body_jaxpr"], twins["body_jaxpr"], inputs[first:last], inputs[last:], [])[0]
+        bodies = params["body_jaxpr"], twins["body_jaxpr"]
+        carry, _ = _settled(lambda now: _closed(*bodies, [*inputs[first:last], *now]), inputs[last:])
         asked = _closed(params["cond_jaxpr"], twins["cond_jaxpr"], [*inputs[:first], *carry])
         # Mapped over rows it asks them one by one, and each stays as it is from the turn on that it says no.
         each = all(isinstance(state, RowAxis) and state[:3] == (0, 1, 1) for state in (*asked, *carry))
@@ -133,7 +134,7 @@ def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     if any(isinstance(state, RowAxis) and state.axis == 0 for state in slices):
         return [Mixed("scan over the rows")] * len(one.outvars)
     of_turn = [state._replace(axis=state.axis - 1) if isinstance(state, RowAxis) else state for state in slices]
-    carry, kept = _settled(params["jaxpr"], twins["jaxpr"], fixed, carry, of_turn)
+    carry, kept = _settled(lambda now: _closed(params["jaxpr"], twins["jaxpr"], [*fixed, *now, *of_turn]), carry)
     return [*carry, *(state._replace(axis=state.axis + 1) if isinstance(state, RowAxis) else state for state in kept)]
 
 
@@ -147,17 +148,11 @@ def _one_by_one(one: Equation, other: Equation, inputs: list[State]) -> list[Sta
     return [Mixed("scan over the rows")] * len(one.outvars)
 
 
-def _settled(
-    body: JaxprLike,
-    twin: JaxprLike,
-    fixed: Sequence[State],
-    carry: Sequence[State],
-    slices: Sequence[State],
-) -> tuple[list[State], list[State]]:
-    """What is carried once it stays so, and what a turn gives beside it."""
+def _settled(turn: Callable[[list[State]], list[State]], carry: Sequence[State]) -> tuple[list[State], list[State]]:
+    """What is carried once it stays so, and what a ``turn`` gives beside it."""
     now = list(carry)
     while True:
-        made = _closed(body, twin, [*fixed, *now, *slices])
+        made = turn(now)
         after = [_joined(pair, "a loop") for pair in zip(now, made[: len(now)], strict=True)]
         if after == now:
             return now, made[len(now) :]
