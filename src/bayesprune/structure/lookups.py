@@ -63,8 +63,7 @@ def bounds(jaxpr: ClosedJaxpr, sites: Sequence[str], shapes: Sequence[tuple[int,
     ]
     state = [None] * (len(jaxpr.jaxpr.invars) - len(sites) - len(shapes))
     _walk(jaxpr, [*sites, *state, *rows], found)
-    parts = [found.part(int(start), size, shape) for start, size, shape in zip(starts, sizes, shapes, strict=False)]
-    return tuple(parts)
+    return tuple(found.part(int(start), size, shape) for start, size, shape in zip(starts, sizes, shapes, strict=False))
 
 
 class _Found:

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 
 from bayesprune.structure.elementwise import read_elementwise
 from bayesprune.structure.jaxprs import Equation
+from bayesprune.structure.ops.movement import whole
 from bayesprune.structure.primitive import Numbers, Params, Primitive, Products, Walk
-from bayesprune.structure.values import Shape, Value
+from bayesprune.structure.values import Value
 
 
 def _each(params: Params, numbers: Numbers) -> Products:
@@ -95,10 +96,6 @@ def _erf_inv(params: Params, shapes: Sequence[Any], known: Sequence[Any]) -> Any
     return function
 
 
-def _in_place(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
-    return axis if axis < len(out) and shape[axis] == out[axis] else None
-
-
 def function(
     name: str, numpy: str = "", onnx: str | Callable[..., Any] = "", terms: Callable[..., Any] = _always, **more: Any
 ) -> Primitive:
@@ -107,7 +104,7 @@ def function(
     def read(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
         return [read_elementwise(walk.recorder, record, equation.params, inputs)]
 
-    record = Primitive(name, terms, read, **{"axis": _in_place, "plan": name if numpy else "", **more}, numpy=numpy, onnx=onnx)
+    record = Primitive(name, terms, read, **{"axis": whole, "plan": name if numpy else "", **more}, numpy=numpy, onnx=onnx)
     return record
 
 
@@ -196,5 +193,5 @@ RECORDS = [
         function(name)
         for name in ("regularized_incomplete_beta", "shift_left", "shift_right_arithmetic", "shift_right_logical")
     ],
-    Primitive("bitcast_convert_type", axis=_in_place),
+    Primitive("bitcast_convert_type", axis=whole),
 ]
