@@ -35,7 +35,8 @@ def heads(graph: Graph, classes: Int[np.ndarray, " signals"]) -> Heads:
         tables.take(terms)
     if not tables.mixed:
         return Heads(np.full(graph.num_signals, NO_HEAD), np.full(tables.count, NO_HEAD))
-    table = tables.added_up()
+    one, other = np.concatenate([np.zeros((2, 0), int), *tables.sums], axis=1)
+    table = joined(one, other, tables.count)  # tables that are added, at once or by others, are the same
     values, pairs = (np.concatenate(found, axis=1) for found in (tables.mixed, [*tables.met, *tables.mixed]))
     mixes = np.isin(table, table[values[0]])
     pairs = pairs[:, mixes[pairs[0]]]
@@ -90,8 +91,3 @@ class _Tables:
         read = (self.scores[table] >= 0) & ~self.blend[value] & (target != NOTHING)
         if read.any():
             self.mixed += [np.stack([self.scores[table[read]], side[read]]) for side in (value, target)]
-
-    def added_up(self) -> Labels:
-        """A number for every table, the same for those that are added, at once or by others."""
-        one, other = np.concatenate([np.zeros((2, 0), int), *self.sums], axis=1)
-        return joined(one, other, self.count)

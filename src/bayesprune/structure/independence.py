@@ -1,7 +1,7 @@
 """Whether a network treats every row by itself: decided by its operations, through which the axis of the rows is followed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Literal
@@ -121,10 +121,11 @@ def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
         if inputs[0] is not None:
             return [Mixed("a branch that rows choose")] * len(one.outvars)
         made = [_closed(*pair, inputs[1:]) for pair in zip(params["branches"], twins["branches"], strict=True)]
-        return [_joined_all(column, "cond") for column in zip(*made, strict=True)]
+        return [_joined(column, "cond") for column in zip(*made, strict=True)]
     if name == "while":
         first, last = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-        carry = _settled(params["body_jaxpr"], twins["body_jaxpr"], inputs[first:last], inputs[last:], [])[0]
+        bodies = params["body_jaxpr"], twins["body_jaxpr"]
+        carry, _ = _settled(lambda now: _closed(*bodies, [*inputs[first:last], *now]), inputs[last:])
         asked = _closed(params["cond_jaxpr"], twins["cond_jaxpr"], [*inputs[:first], *carry])
         # Mapped over rows it asks them one by one, and each stays as it is from the turn on that it says no.
         each = all(isinstance(state, RowAxis) and state[:3] == (0, 1, 1) for state in (*asked, *carry))
@@ -133,7 +134,7 @@ def _inner(one: Equation, other: Equation, inputs: list[State]) -> list[State]:
     if any(isinstance(state, RowAxis) and state.axis == 0 for state in slices):
         return [Mixed("scan over the rows")] * len(one.outvars)
     of_turn = [state._replace(axis=state.axis - 1) if isinstance(state, RowAxis) else state for state in slices]
-    carry, kept = _settled(params["jaxpr"], twins["jaxpr"], fixed, carry, of_turn)
+    carry, kept = _settled(lambda now: _closed(params["jaxpr"], twins["jaxpr"], [*fixed, *now, *of_turn]), carry)
     return [*carry, *(state._replace(axis=state.axis + 1) if isinstance(state, RowAxis) else state for state in kept)]
 
 
@@ -147,18 +148,12 @@ def _one_by_one(one: Equation, other: Equation, inputs: list[State]) -> list[Sta
     return [Mixed("scan over the rows")] * len(one.outvars)
 
 
-def _settled(
-    body: JaxprLike,
-    twin: JaxprLike,
-    fixed: Sequence[State],
-    carry: Sequence[State],
-    slices: Sequence[State],
-) -> tuple[list[State], list[State]]:
-    """What is carried once it stays so, and what a turn gives beside it."""
+def _settled(turn: Callable[[list[State]], list[State]], carry: Sequence[State]) -> tuple[list[State], list[State]]:
+    """What is carried once it stays so, and what a ``turn`` gives beside it."""
     now = list(carry)
     while True:
-        made = _closed(body, twin, [*fixed, *now, *slices])
-        after = [_joined_all(pair, "a loop") for pair in zip(now, made[: len(now)], strict=True)]
+        made = turn(now)
+        after = [_joined(pair, "a loop") for pair in zip(now, made[: len(now)], strict=True)]
         if after == now:
             return now, made[len(now) :]
         now = after
@@ -175,7 +170,9 @@ def _spread(name: str, params: Mapping[str, Any], place: int) -> State:
 
 
 def _joined(states: Sequence[State], name: str) -> State:
-    """Rows that meet entry by entry must be in one place."""
+    """What may be any of these; rows that meet entry by entry must be in one place."""
+    if mixed := next((state for state in states if isinstance(state, Mixed)), None):
+        return mixed
     rows = [state for state in states if isinstance(state, RowAxis)]
     own = [state for state in rows if not state.uniform]
     if len({state[:3] for state in own}) > 1 or len({state.axis for state in rows}) > 1:
@@ -196,7 +193,7 @@ def _states_after(one: Equation, inputs: list[State], places: list[int | None]) 
         if isinstance(state, RowAxis):
             axis = record.moved(one, operand, state.axis)
             moved.append(Mixed(name) if axis is None else state._replace(axis=axis))
-    return [_joined_all(moved, name)] * len(places)
+    return [_joined(moved, name)] * len(places)
 
 
 def _unknown(one: Equation, inputs: list[State], places: list[int | None]) -> list[State]:
@@ -244,12 +241,6 @@ def _scatter(one: Equation, inputs: list[State], places: list[int | None]) -> li
     layouts = {state[1:3] for state in (table, index, updates) if isinstance(state, RowAxis) and not state.uniform}
     placed = not isinstance(table, RowAxis) or table.axis == place
     return [RowAxis(place, *layouts.pop()) if len(layouts) == 1 and placed else Mixed(name)]
-
-
-def _joined_all(states: Sequence[State], name: str) -> State:
-    """What may be any of these."""
-    mixed = next((state for state in states if isinstance(state, Mixed)), None)
-    return mixed or _joined(states, name)
 
 
 # Of which it is not enough to say where the axis of an operand goes.

@@ -1,7 +1,6 @@
 """What the readers of traced programs have in common: which equations stand for another program, and the parts of a loop."""
 
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
@@ -21,31 +20,19 @@ T = TypeVar("T")
 class Atom(Protocol):
     """A variable or a literal of a traced program. JAX's own type of ``aval`` hides that it has a shape and a dtype."""
 
-    @property
-    def aval(self) -> Any: ...
+    aval: Any
 
 
 @runtime_checkable
 class Equation(Protocol):
     """What is read of an equation of a traced program, a `JaxprEqn`."""
 
-    @property
-    def primitive(self) -> Primitive: ...
-
-    @property
-    def invars(self) -> Sequence[Any]: ...
-
-    @property
-    def outvars(self) -> Sequence[Any]: ...
-
-    @property
-    def params(self) -> dict[str, Any]: ...
-
-    @property
-    def effects(self) -> AbstractSet[Any]: ...
-
-    @property
-    def ctx(self) -> Any: ...
+    primitive: Primitive
+    invars: Any
+    outvars: Any
+    params: dict[str, Any]
+    effects: Any
+    ctx: Any
 
 
 def called(equation: Equation) -> Any:

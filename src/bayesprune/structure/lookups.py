@@ -36,10 +36,6 @@ class _Places(NamedTuple):
     plus: np.ndarray
 
 
-class _Weight(NamedTuple):
-    site: str
-
-
 def bounds(jaxpr: ClosedJaxpr, sites: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[Bounds | None, ...]:
     """For each array of rows, the numbers that its entries may be: those of tables that the network reads at them.
 
@@ -66,9 +62,8 @@ def bounds(jaxpr: ClosedJaxpr, sites: Sequence[str], shapes: Sequence[tuple[int,
         for start, size, shape in zip(starts, sizes, shapes, strict=False)
     ]
     state = [None] * (len(jaxpr.jaxpr.invars) - len(sites) - len(shapes))
-    _walk(jaxpr, [*map(_Weight, sites), *state, *rows], found)
-    parts = [found.part(int(start), size, shape) for start, size, shape in zip(starts, sizes, shapes, strict=False)]
-    return tuple(parts)
+    _walk(jaxpr, [*sites, *state, *rows], found)
+    return tuple(found.part(int(start), size, shape) for start, size, shape in zip(starts, sizes, shapes, strict=False))
 
 
 class _Found:
@@ -182,7 +177,7 @@ def _limit(index: _Places, axes: Sequence[int], lengths: dict[int, int], table: 
 
 
 def _name(value: object) -> str:
-    return value.site if isinstance(value, _Weight) else "a table"
+    return value if isinstance(value, str) else "a table"
 
 
 def _is_known(value: object) -> bool:
@@ -192,7 +187,7 @@ def _is_known(value: object) -> bool:
 def _computed(equation: Equation, inputs: list[Any]) -> list[Any] | None:
     """The results of an operation on whole numbers that are known."""
     name, outs = equation.primitive.name, [variable.aval for variable in equation.outvars]
-    if record_of(equation).same and inputs and isinstance(inputs[0], _Weight):
+    if record_of(equation).same and inputs and isinstance(inputs[0], str):
         return inputs[:1]
     plain = all(isinstance(aval.dtype, np.dtype) and aval.dtype.kind in "iub" and aval.size <= MOST for aval in outs)
     if not plain or not all(map(_is_known, inputs)) or (not inputs and name != "iota"):

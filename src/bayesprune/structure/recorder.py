@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 
 from bayesprune.core.layout import MOVED, ROWS
 from bayesprune.structure.graph import Product, Terms
-from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Weights, Whole, compress
+from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Value, Weights, Whole, bits_of, compress
 
 
 class Before:
@@ -34,9 +34,6 @@ class Before:
             if heads & bit and reads not in (math.prod(shape), *shape[-1:]):
                 return self.moved(heads)
         return heads
-
-    def note(self, site: int, heads: int) -> None:
-        self.of[site] = self.of.get(site, 0) | heads
 
     def named(self, heads: int, names: Sequence[str]) -> tuple[str, ...]:
         """The names of bits, the rows first."""
@@ -89,10 +86,6 @@ class Recorder:
     def blend(self, labels: Labels) -> np.ndarray:
         """Whether a signal is no unit of its own: a mixture of several, a constant, or nothing."""
         return np.asarray(self._blend[labels] | (labels == NOTHING))
-
-    @property
-    def all_blends(self) -> np.ndarray:
-        return self._blend[: self.num_signals].copy()
 
     def tie(self, some: Labels, others: Labels) -> None:
         """What is said of one of a pair of signals holds for the other: they are one unit."""
@@ -185,8 +178,10 @@ class Recorder:
             self.tie(first, target)
         self.terms.append(Terms(target, source, other, self.names[site], solid))
 
-    def as_signals(self, weights: Weights, reason: str) -> Signals:
-        """Weights that are used as data, such as a class token: each entry becomes a signal of its own."""
+    def as_signals(self, weights: Value, reason: str) -> Signals:
+        """Weights that are used as data, such as a class token: each entry becomes a signal of its own. Signals stay."""
+        if isinstance(weights, Signals):
+            return weights
         if math.prod(weights.shape) > LARGEST:
             return self.pin(weights, reason)
         self.use(weights, 0)
@@ -209,14 +204,11 @@ class Recorder:
 
     def role(self, weights: Weights, upstream: int, heads: int, **axes: Sequence[int]) -> int:
         """Note the role of weights that multiply, and what they read: axes of the view by role. Returns bits of sites."""
+        along = {name: bits_of(weights.axes[axis] for axis in of_view) for name, of_view in axes.items()}
         for site in weights.sites:
             self.order.setdefault(site)
-            rank = len(self.shapes[site])
-            found = {}
-            for name, of_view in axes.items():
-                bits = [weights.axes[axis] for axis in of_view]
-                found[name] = tuple(axis for axis in range(rank) if any(bit >> axis & 1 for bit in bits))
-            self.axes.setdefault(site, found)
+            own = range(len(self.shapes[site]))
+            self.axes.setdefault(site, {name: tuple(axis for axis in own if bits >> axis & 1) for name, bits in along.items()})
         if not self.looked_up & set(weights.sites):
             heads = self.before.met(heads, math.prod(weights.shape[axis] for axis in axes["inputs"]))
         self.reads(weights.upstream, upstream, heads)
@@ -227,7 +219,7 @@ class Recorder:
         for site in range(len(self.names)):
             if kernels >> site & 1:
                 self.behind[site] = self.behind.get(site, 0) | upstream
-                self.before.note(site, heads)
+                self.before.of[site] = self.before.of.get(site, 0) | heads
 
 
 def different_rows(rows: Labels) -> tuple[Labels, Labels]:

@@ -77,11 +77,6 @@ def _in_order(heads: Numbers) -> Numbers:
     return np.array([again[head] for head in heads.tolist()], np.int32)
 
 
-def unit_of_entries(graph: Graph, sites: Collection[str]) -> dict[str, Numbers]:
-    """A number for what each entry of ``sites`` helps to make, the same for entries of one unit; -1: several, or none."""
-    return _of_entries(graph, "target", np.append(_classes(graph), NONE), sites)
-
-
 def _classes(graph: Graph) -> Numbers:
     """The class of every signal that ties hold together; a loose one counts if all signals that it enters are of one class."""
     ties = graph.ties
@@ -140,7 +135,7 @@ def with_places(graph: Graph) -> Graph:
     asked = {site for site, role in graph.roles.items() if _may_have_places(role) and site not in graph.unfollowed}
     if not asked:
         return graph
-    found = unit_of_entries(graph, asked)
+    found = _of_entries(graph, "target", np.append(_classes(graph), NONE), asked)
     roles = {site: _split(role, found[site]) if site in asked else role for site, role in graph.roles.items()}
     return replace(graph, roles=roles)
 

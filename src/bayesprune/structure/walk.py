@@ -38,14 +38,14 @@ def read(jaxpr: ClosedJaxpr, sites: Mapping[str, tuple[int, ...]], num_inputs: i
     state = [Signals(_constant(aval)) for aval in avals[len(sites) : -num_inputs]]
     rows = [Signals(_constant(aval), of_rows=True, heads=bit) for aval, bit in zip(given, recorder.before.rows, strict=True)]
     results = _Walk(recorder).closed(jaxpr, [*weights, *state, *rows])
-    outputs = [recorder.as_signals(one, "given out") if isinstance(one, Weights) else one for one in results]
+    outputs = [recorder.as_signals(one, "given out") for one in results]
     graph = Graph(
         roles=roles(recorder, bits_of(output.heads for output in outputs)),
         terms=tuple(recorder.terms),
         outputs=np.unique(np.concatenate([output.labels.ravel() for output in outputs])),
         ties=np.concatenate([np.zeros((0, 2), np.int64), *recorder.ties]),
         loose=np.concatenate([np.zeros((0, 2), np.int64), *recorder.loose]),
-        blend=recorder.all_blends,
+        blend=recorder.blend(np.arange(recorder.num_signals)),
         unfollowed=dict(recorder.unfollowed),
         products=tuple(recorder.products),
         sites=tuple(recorder.names),

@@ -22,9 +22,9 @@ MOST = 12  # faults of a kind for each network
 
 
 def components(plan: ShrinkPlan) -> tuple[Ties, np.ndarray]:
-    ties = Ties(plan.program)
+    ties = Ties(plan.program, plan.known.of_rows)
     for op in plan.program.ops:
-        tie(op, ties, plan.known)
+        tie(op, ties)
     return ties, ties.components()
 
 

@@ -78,13 +78,9 @@ class ByJax:
             return rows_of([function(block, self._constants, *arguments) for block in blocks_of(x)], len(x))
 
     def _outputs(self, weights: Mapping[str, Any], block: jax.Array, made: Any, constants: Mapping[int, Any]) -> jax.Array:
-        """``block``: (blocks, rows, ...); ``made``: of `_before`, or None."""
+        """``block``: (blocks, rows, ...); ``made``: of `before`, or None."""
         program, head = self.network.program, self.network.head
         return jax.lax.map(lambda part: run(head, {}, run(program, weights, part[0], constants, part[1])), (block, made))
-
-    def _before(self, block: jax.Array, constants: Mapping[int, Any]) -> dict[int, jax.Array]:
-        """What is the same for all networks."""
-        return jax.lax.map(lambda x: before(self.network.program, x, constants), block)
 
     # Numbers go into compiled functions as arguments: as constants, the compiler would work on every one of them.
     @functools.cached_property
@@ -105,7 +101,7 @@ class ByJax:
 
     def _one(self, block: jax.Array, constants: Any, tensors: Any, key: jax.Array) -> Callable[[ArrayLike], jax.Array]:
         """The outputs of a network, as a function of its number."""
-        made = self._before(block, constants)
+        made = jax.lax.map(lambda x: before(self.network.program, x, constants), block)  # the same for all networks
         return lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, made, constants)
 
     @functools.cached_property

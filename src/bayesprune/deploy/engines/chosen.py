@@ -1,8 +1,7 @@
 """Which engine a network predicts with: a given one, the quickest of a measurement, or one that suits its layers."""
 
-import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -20,6 +19,7 @@ from bayesprune.deploy.sparse.steps import Step
 
 ENGINES = ("auto", "jax", "kernels")
 MANY = 100  # rows from which JAX gains more by its dense products than it takes to be called
+T = TypeVar("T")
 MEETING = ("add", "mul", "concatenate", "dot", "conv", "select")
 
 
@@ -48,8 +48,7 @@ class Engines:
                 case "jax":
                     return None
                 case "bcsr":
-                    sparse: ByBCSR = self._made("bcsr", lambda: ByBCSR(self.network))
-                    return sparse
+                    return self._made("bcsr", lambda: ByBCSR(self.network))
             kernels = choice.kernels(rows)
         network = self.network
         make = lambda: Engine(network.program, network.head, network.law.mean(), kernels)  # noqa: E731
@@ -70,10 +69,9 @@ class Engines:
         check_name("engine", name, ENGINES)
         if name != "auto":
             return name == "kernels"
-        return has_numba() and jax.default_backend() == "cpu" and self._one_after_another
+        return has_numba() and jax.default_backend() == "cpu" and self._made("chained", self._chained)
 
-    @functools.cached_property
-    def _one_after_another(self) -> bool:
+    def _chained(self) -> bool:
         """Whether one layer follows upon another: seen at once, while the matrices of a large network take long to make."""
         return not self.network.head.opaque and chained(self.network.program)
 
@@ -84,13 +82,13 @@ class Engines:
             steps = [step for step in engine.steps if (step.output not in before if drawn is None else step.output in drawn)]
             return suit(engine.program, segments, steps, sparse)
 
-        suits: bool = self._made((what, sparse), judged)
-        return suits
+        return self._made((what, sparse), judged)
 
-    def _made(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def _made(self, key: Hashable, make: Callable[[], T]) -> T:
         if key not in self.made:
             self.made[key] = make()
-        return self.made[key]
+        found: T = self.made[key]
+        return found
 
 
 def of_rows_alone(program: OpProgram) -> set[int]:

@@ -9,20 +9,20 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer, check_name
 from bayesprune.core.types import ArrayTree
-from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, by_blas, by_scipy, compiled
+from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, DrawsKernel, by_blas, by_scipy, compiled
 from bayesprune.deploy.engines.draws_table import LANES, Source, Table, TableNetworks, factors, generator
 from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.normal import normal
-from bayesprune.deploy.program.ops import Op, OpProgram, alive
+from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
 from bayesprune.deploy.sparse.segments import Finder, check_data, folded, joined, traced
-from bayesprune.deploy.sparse.steps import Step, linked, never
+from bayesprune.deploy.sparse.steps import Step, fused, in_turn
 
 LARGEST = 1 << 24  # numbers of one array, of all networks together
 NOISES = ("weights", "local", "auto")
@@ -70,9 +70,10 @@ class DrawsEngine:
         self.table = Table(compact.law, compact.program.weights, self.kernel == "numba")
         self.drawn = self.program.weighed
         self.plain = self._plain(ready.known, self.kernel)
-        self.steps = self._fused(self.plain)
+        self.steps = fused(self.plain, self.program.output, self._by)
         with_blas = self._plain(ready.known, BLAS)
-        self.of_many = self._fused(with_blas) if any(s.kernel == BLAS for s in with_blas) else self.steps
+        has_blas = any(s.kernel == BLAS for s in with_blas)
+        self.of_many = fused(with_blas, self.program.output, self._by) if has_blas else self.steps
         used = {self.program.output, *(i for s in (*self.plain, *with_blas) for i in s.inputs)}
         self._known = {number: value for number, value in ready.known.items() if number in used}
         self._sites = {number: site for number, site in self.sites.items() if number in used}
@@ -172,30 +173,13 @@ class DrawsEngine:
     def _plain(self, known: Mapping[int, np.ndarray], kernel: str) -> list[Step]:
         """Segments that depend on what is drawn, and the rest. ``kernel``: `BLAS`, where a matrix is dense."""
         chosen = {s.index: s for s in self.segments if s.pattern is not None and s.output in self.drawn}
-        taken = {index for segment in chosen.values() for index in segment.taken}
-        steps = list[Step]()
-        for index, op in enumerate(self.program.ops):
-            if (segment := chosen.get(index)) and kernel == BLAS and _is_dense(segment):
-                steps.append(Step(index, segment.op.inputs[:1], segment.output, never, segment, BLAS))
-            elif segment:
-                steps.append(Step(index, (segment.source,), segment.output, never, segment, self.kernel))
-            elif index not in taken and op.outputs[0] not in known:
-                steps.append(Step(index, op.inputs, op.outputs[0], functools.partial(self._rest, op)))
-        return list(alive(steps, self.program.output)[0])
+        kernels = {index: BLAS if kernel == BLAS and _is_dense(s) else self.kernel for index, s in chosen.items()}
+        return in_turn(self.program, chosen, kernels, known, lambda op: functools.partial(self._rest, op))
 
-    def _fused(self, steps: Sequence[Step]) -> list[Step]:
-        """With their kernels, linked where they are compiled."""
-        made = list[Step]()
-        for group in linked(steps, self.program.output):
-            segments = [s.segment for s in group if s.segment is not None]
-            if segments and group[0].kernel == BLAS:
-                made.append(replace(group[0], call=by_blas(segments[0], self.table)))
-            elif segments:
-                call = compiled(segments, self.table) if self.kernel == "numba" else by_scipy(segments[0], self.table)
-                made.append(replace(group[-1], inputs=group[0].inputs, call=call))
-            else:
-                made.append(group[0])
-        return made
+    def _by(self, segments: Sequence[Segment], kernel: str) -> DrawsKernel:
+        if kernel == "numba":
+            return compiled(segments, self.table)
+        return (by_blas if kernel == BLAS else by_scipy)(segments[0], self.table)
 
     def _rows(self, steps: Sequence[Step], drawn: TableNetworks | Noise, x: np.ndarray) -> np.ndarray:
         values = {**self._known, self.program.rows: x}

@@ -81,8 +81,7 @@ def _activated(values: np.ndarray, act: str, by_numba: bool) -> np.ndarray:
 
 def by_scipy(segment: Segment, table: Table) -> DrawsKernel:
     """One segment by SciPy: the matrices of `LANES` networks at a time as blocks of one."""
-    pattern, lines = segment.pattern, table.of(segment)
-    assert pattern is not None
+    pattern, lines = segment.matrix, table.of(segment)
     height, width, count = pattern.height, pattern.width, len(pattern.columns)
     # Blocks below one another for rows that all networks share, along a diagonal for rows of each network.
     block = np.arange(LANES)[:, None]

@@ -62,8 +62,7 @@ class Table:
 
     def of(self, segment: Segment) -> Lines:
         """The lines of a segment; those that are missing are added."""
-        pattern = segment.pattern
-        assert pattern is not None
+        pattern = segment.matrix
         if isinstance(segment.weights, StoredPlace):
             entries = self.lines[segment.weights.number][segment.weights.where.reshape(-1)[pattern.places]]
             if segment.scale is not None:

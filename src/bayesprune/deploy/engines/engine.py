@@ -1,18 +1,17 @@
 """A compact network on the CPU without JAX, each product by the kernel that suits its density."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Array
-from bayesprune.deploy.program.ops import OpProgram, alive
+from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.rows import checked_rows
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import Kernel, available, chain, check_kernel, csr, dense, step
 from bayesprune.deploy.sparse.segments import Finder, with_weights
-from bayesprune.deploy.sparse.steps import Step, linked, never
+from bayesprune.deploy.sparse.steps import fused, in_turn
 
 ROWS = 1024  # at a time: what is between the operations stays in the cache
 DENSE = 0.3  # share of a matrix that is alive, from which a dense product of many rows is quicker
@@ -61,7 +60,8 @@ class Engine:
         self.program, self.known = with_weights(program, head, given)
         self.segments = {segment.index: segment for segment in Finder(self.program, self.known, {}, {}).segments()}
         self.kernels = self._chosen(kernels)
-        self.steps = self._merged(alive(self._steps(), self.program.output)[0])
+        steps = in_turn(self.program, self.segments, self.kernels, self.known, step)
+        self.steps = fused(steps, self.program.output, one)
         used = {i for s in self.steps for i in s.inputs} | {self.program.output}
         self._constants = {number: value for number, value in self.known.items() if number in used}
 
@@ -76,7 +76,8 @@ class Engine:
         """All arrays, by number."""
         values, rows = {**self._constants, self.program.rows: x}, len(x)
         for s in self.steps:
-            values[s.output] = s.call(rows, *[values[i] for i in s.inputs])
+            arrays = [values[i] for i in s.inputs]
+            values[s.output] = s.call(rows, *arrays) if s.segment is None else s.call(*arrays)
         return values
 
     # ---- inside
@@ -94,39 +95,11 @@ class Engine:
             for index, segment in self.segments.items()
         }
 
-    def _steps(self) -> list[Step]:
-        steps, taken = list[Step](), {index for segment in self.segments.values() for index in segment.taken}
-        for index, op in enumerate(self.program.ops):
-            segment = self.segments.get(index)
-            if segment is not None:
-                inputs = (source_of(segment, self.kernels[index]),)
-                steps.append(Step(index, inputs, segment.output, never, segment, self.kernels[index]))
-            elif index not in taken and op.outputs[0] not in self.known:
-                steps.append(Step(index, op.inputs, op.outputs[0], step(op)))
-        return steps
-
-    def _merged(self, steps: Sequence[Step]) -> list[Step]:
-        """With their kernels; compiled segments that follow upon one another are one step."""
-        merged = list[Step]()
-        for group in linked(steps, self.program.output):
-            segments = [s.segment for s in group if s.segment is not None]
-            if segments:
-                kernel = one(segments, group[0].kernel)
-                call = lambda rows, a, kernel=kernel: kernel(a, rows)  # noqa: E731
-                group = [replace(group[-1], inputs=group[0].inputs, call=call)]
-            merged.extend(group)
-        return merged
-
 
 def weights_of(segment: Segment) -> np.ndarray:
     """The weights of a segment whose weights are known."""
     assert isinstance(segment.weights, np.ndarray)
     return segment.weights
-
-
-def source_of(segment: Segment, kernel: str) -> int:
-    """The array that a segment reads by this kernel: a sparse matrix has taken in the moves before it."""
-    return segment.op.inputs[0] if kernel == "dense" else segment.source
 
 
 def one(segments: Sequence[Segment], kernel: str) -> Kernel:

@@ -98,5 +98,5 @@ def noisy(
 
 def _of(kernel: Kernel, a: np.ndarray) -> np.ndarray:
     flat = a.reshape(-1, *a.shape[2:])
-    made = kernel(flat, len(flat))
+    made = kernel(flat)
     return made.reshape(len(a), -1, *made.shape[1:])

@@ -15,10 +15,11 @@ from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.bcsr import ByBCSR
 from bayesprune.deploy.engines.by_jax import ByJax
-from bayesprune.deploy.engines.engine import Engine, one, source_of
+from bayesprune.deploy.engines.engine import Engine, one
 from bayesprune.deploy.program.rows import checked, random_rows
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.kernels import KERNELS, available, check_kernel
+from bayesprune.deploy.sparse.steps import source_of
 from bayesprune.deploy.sparse.threads import processors
 
 ENGINES = ("kernels", "jax", "bcsr")
@@ -145,7 +146,7 @@ class _Contestants:
         values, operations = self.engines["dense"].values(x), dict[str, dict[str, float]]()
         for index, segment in self.engines["dense"].segments.items():
             names = [kernel for kernel in self.tried if segment.pattern is not None] or ["dense"]
-            calls = {name: partial(one([segment], name), values[source_of(segment, name)], len(x)) for name in names}
+            calls = {name: partial(one([segment], name), values[source_of(segment, name)]) for name in names}
             operations[str(index)] = _medians(calls, self.num_repeats)
         best = {int(index): min(times, key=times.__getitem__) for index, times in operations.items()}
         mixed = Engine(self.compact.program, self.compact.head, self.compact.law.mean(), best)

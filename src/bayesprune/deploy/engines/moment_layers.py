@@ -38,8 +38,7 @@ class MomentLayer:
     @classmethod
     def of(cls, segment: Segment, law: GaussianLaw, program: OpProgram) -> "MomentLayer":
         sites = {number: site for site, number in program.weights.items()}
-        pattern, shared, bias_shared, variance, bias = segment.pattern, "", "", None, None
-        assert pattern is not None
+        pattern, shared, bias_shared, variance, bias = segment.matrix, "", "", None, None
 
         def matrix(values: np.ndarray, power: int) -> csr_matrix:
             scale = None if segment.scale is None else segment.scale**power

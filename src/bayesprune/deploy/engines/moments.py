@@ -1,7 +1,7 @@
 """Means and variances of a network's outputs without drawing networks: moments, layer after layer."""
 
 from collections import Counter
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from bayesprune.deploy.engines.draws_table import Source, generator
 from bayesprune.deploy.engines.moment_layers import LayerMoments, MomentLayer
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, OpProgram
-from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.rows import checked
-from bayesprune.deploy.program.weights import GaussianLaw, Law, Weighted
+from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.segments import check_data
 
@@ -103,7 +102,8 @@ class MomentEngine:
         rng = generator(rng_key)
         moments, program = self.outputs(x), self.compact.program
         head = OpProgram((), {program.output: program.sizes[program.output]}, {}, {}, program.output, program.output)
-        bare = _Bare(program, head, self.law, self.compact.inputs, self.compact.output_shape)
+        inputs, output_shape = self.compact.inputs, self.compact.output_shape
+        bare: Any = SimpleNamespace(program=program, head=head, law=self.law, inputs=inputs, output_shape=output_shape)
         draws = DrawsEngine(bare).predict_draws(rng, x, num_samples).reshape(num_samples, *moments.mean.shape)
         spread, varies = np.maximum(draws.std(0), 1e-12), (moments.variance > 0) | (np.ptp(draws, axis=0) > 0)
         away = (moments.mean - draws.mean(0)) / spread, np.sqrt(moments.variance) / spread - 1
@@ -159,19 +159,8 @@ class MomentEngine:
 
 def _repeats(segment: Segment) -> bool:
     """Whether one sum has a random weight at two places."""
-    pattern, weights = segment.pattern, segment.weights
-    if pattern is None or not isinstance(weights, StoredPlace):
+    pattern, weights = segment.matrix, segment.weights
+    if not isinstance(weights, StoredPlace):
         return False
     pairs = pattern.rows * weights.where.size + weights.where.reshape(-1)[pattern.places]
     return len(np.unique(pairs)) < len(pairs)
-
-
-@dataclass(frozen=True)
-class _Bare:
-    """A network without its head."""
-
-    program: OpProgram
-    head: OpProgram
-    law: Law
-    inputs: Packing
-    output_shape: tuple[int, ...]

@@ -106,11 +106,8 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_byte
     reader.check_size(plan, streams, max_bytes)
     arrays = reader.decode(plan, streams)
     _check_numbers(arrays)
-    program, head, law = (
-        _program_of(plan, arrays, "constant"),
-        _program_of(plan["head"], arrays, "head"),
-        _read_law(plan, arrays),
-    )
+    program, head = _program_of(plan, arrays, "constant"), _program_of(plan["head"], arrays, "head")
+    law = _read_law(plan, arrays)
     return {
         "program": program,
         "law": law,
@@ -243,12 +240,9 @@ def _read_choice(stated: object, program: OpProgram, head: OpProgram, law: Law) 
     """What was measured; the operations that it names are looked for where it will be used."""
     choice = Choice.read(stated) if stated else None
     if choice is not None and choice.holds_here():
-        named, there = (
-            {op for rows in choice.table for op in choice.kernels(int(rows))},
-            Engine(program, head, law.mean(), "dense"),
-        )
-        if not named <= {*there.segments}:
-            raise ValueError(f"a measurement of operations that are not there: {sorted(named - {*there.segments})[:3]}")
+        segments = Engine(program, head, law.mean(), "dense").segments
+        if missing := {op for rows in choice.table for op in choice.kernels(int(rows))} - {*segments}:
+            raise ValueError(f"a measurement of operations that are not there: {sorted(missing)[:3]}")
     return choice
 
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,21 +26,17 @@ NAMES = "pqr"
 Values = tuple[np.ndarray, np.ndarray]
 
 
+@dataclass(eq=False)
 class Operations:
     """Writes one operation after another. ``known``: arrays by number; ``types``: of all; ``coded``: of some known matrices
-    their whole numbers and steps; ``rows``: the row itself."""
+    their whole numbers and steps; ``values``: what has been written, at first the row itself."""
 
-    def __init__(
-        self,
-        source: CSource,
-        program: OpProgram,
-        known: Mapping[int, np.ndarray],
-        types: Mapping[int, np.dtype[Any]],
-        coded: Mapping[int, Values],
-        rows: Ref,
-    ) -> None:
-        self.source, self.program, self.known, self.types, self.coded = source, program, known, types, coded
-        self.values = {program.rows: rows}
+    source: CSource
+    program: OpProgram
+    known: Mapping[int, np.ndarray]
+    types: Mapping[int, np.dtype[Any]]
+    coded: Mapping[int, Values]
+    values: dict[int, Ref]
 
     def read(self, number: int) -> Ref:
         """An array, which is needed now."""
@@ -50,44 +47,42 @@ class Operations:
 
     def write(self, op: Op) -> None:
         """One operation. Raises ``ValueError`` with its name where it has no form in C."""
-        number, shape = op.outputs[0], self.program.shapes[op.outputs[0]]
+        self.values[op.outputs[0]] = self._written(op, self.program.shapes[op.outputs[0]])
+
+    def _written(self, op: Op, shape: Sequence[int]) -> Ref:
         if op.name in ("dot", "conv") and op.inputs[1] in self.known and (made := self._linear(op, shape)) is not None:
-            self.values[number] = made
-            return
+            return made
         if op.name == "trees" and self.known.keys() >= set(op.inputs[1:]):
-            self.values[number] = self._walked(op, shape)
-            return
-        refs = [self.read(i) for i in op.inputs]
-        at = op.attributes
+            return self._walked(op, shape)
+        refs, at = [self.read(i) for i in op.inputs], op.attributes
         match op.name:
             case "reshape":
-                self.values[number] = self._reshaped(refs[0], shape)
+                return self._reshaped(refs[0], shape)
             case "transpose":
                 a = refs[0]
-                self.values[number] = a.view([a.shape[i] for i in at["order"]], [a.strides[i] for i in at["order"]])
+                return a.view([a.shape[i] for i in at["order"]], [a.strides[i] for i in at["order"]])
             case "broadcast":
                 along = dict(zip(at["axes"], zip(refs[0].shape, refs[0].strides, strict=True), strict=True))
                 strides = [along[axis][1] if axis in along and along[axis][0] == n else 0 for axis, n in enumerate(shape)]
-                self.values[number] = refs[0].view(shape, strides)
+                return refs[0].view(shape, strides)
             case "slice":
                 offset = sum(low * by for (low, _, _), by in zip(at["ranges"], refs[0].strides, strict=True))
                 strides = [step * by for (_, _, step), by in zip(at["ranges"], refs[0].strides, strict=True)]
-                self.values[number] = refs[0].view(shape, strides, offset)
+                return refs[0].view(shape, strides, offset)
             case "reverse":
                 a = refs[0]
                 strides = [-by if axis in at["axes"] else by for axis, by in enumerate(a.strides)]
                 offset = sum((a.shape[axis] - 1) * a.strides[axis] for axis in at["axes"])
-                self.values[number] = a.view(shape, strides, offset)
+                return a.view(shape, strides, offset)
             case "convert" if self._stays(op):
-                self.values[number] = refs[0]
+                return refs[0]
             case "concatenate":
-                self.values[number] = self._concatenated(refs, shape, at["axis"])
+                return self._concatenated(refs, shape, at["axis"])
             case "pad":
-                self.values[number] = self._padded(refs[0], at["sides"], refs[1].at([]))
-            case _:
-                out = self.source.buffer(shape)
-                self.source.loops(shape, self._loop(op, refs, out))
-                self.values[number] = out
+                return self._padded(refs[0], at["sides"], refs[1].at([]))
+        out = self.source.buffer(shape)
+        self.source.body += loops(shape, self._loop(op, refs, out))
+        return out
 
     # ---- one loop
     def _loop(self, op: Op, refs: Sequence[Ref], out: Ref) -> Callable[[list[str]], Sequence[str]]:
@@ -185,7 +180,7 @@ class Operations:
                 f"{out.at(index)} = s;",
             ]
 
-        self.source.loops(shape, walk)
+        self.source.body += loops(shape, walk)
         return out
 
     # ---- numbers that move
@@ -220,7 +215,7 @@ class Operations:
             return a
         out = self.source.buffer([low + n + high for n, (low, high) in zip(a.shape, sides, strict=True)])
         inner = out.view(a.shape, out.strides, sum(low * by for (low, _), by in zip(sides, out.strides, strict=True)))
-        self.source.loops(out.shape, lambda index: [f"{out.at(index)} = {filler};"])
+        self.source.body += loops(out.shape, lambda index: [f"{out.at(index)} = {filler};"])
         self.source.copy(a, inner)
         return out
 
@@ -236,7 +231,7 @@ class Operations:
             out = self.source.buffer(shape)
             taps = np.arange(matrix.shape[0]) * a.strides[-1]
             base = lambda index: a.view(a.shape[:-1], a.strides[:-1]).at(index)  # noqa: E731
-            write_rows(self.source, numbers.T, steps, taps, shape[:-1], base, lambda index, o: out.at([*index, o]), "")
+            write_rows(self.source, numbers.T, steps, taps, shape[:-1], base, lambda index, o: out.at([*index, o]))
             return out
         data, result, kernel = at["data"], at["result"], np.transpose(numbers, at["weights"])
         space = dict(zip(data[2:], at["sides"], strict=True))
@@ -254,8 +249,8 @@ class Operations:
             named = dict(zip(result, ["0", o, *index], strict=True))
             return out.at([named[axis] for axis in range(len(result))])
 
-        base = lambda index: a.view(sizes, moved).at(index)  # noqa: E731
-        write_rows(self.source, kernel.reshape(len(kernel), -1), steps, taps.reshape(-1), sizes, base, place, group)
+        base = lambda index: f"{a.view(sizes, moved).at(index)}{group}"  # noqa: E731
+        write_rows(self.source, kernel.reshape(len(kernel), -1), steps, taps.reshape(-1), sizes, base, place)
         return out
 
     def _forward(self, a: Ref) -> Ref:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bayesprune.deploy.files.c_source import CSource
+from bayesprune.deploy.files.c_source import CSource, loops
 
 
 def write_rows(
@@ -15,7 +15,6 @@ def write_rows(
     shape: Sequence[int],
     base: Callable[[list[str]], str],
     place: Callable[[list[str], str], str],
-    group: str,
 ) -> None:
     """Sums of a row's numbers at ``taps`` beyond ``base``, times those of the matrix, as CSR where it has fewer bytes."""
     outputs, count = matrix.shape
@@ -40,11 +39,11 @@ def write_rows(
     def inside(index: list[str]) -> Sequence[str]:
         return [
             f"for (int o = 0; o < {outputs}; o++) {{",
-            f"  const float *from = &{base(index)}{group};",
+            f"  const float *from = &{base(index)};",
             "  float s = 0.0f;",
             f"  {head} s += {term};",
             f"  {place(index, 'o')} = s{scaled};",
             "}",
         ]
 
-    source.loops(shape, inside)
+    source.body += loops(shape, inside)

@@ -37,7 +37,9 @@ class Ref:
         """The number at an index, one expression for each axis."""
         if self.number:
             return self.number
-        place = " + ".join([*([str(self.offset)] * (self.offset > 0)), *_terms(index, self.strides)])
+        moving = [(name, by) for name, by in zip(index, self.strides, strict=True) if name != "0" and by]
+        terms = [name if by == 1 else f"{name} * {by}" for name, by in moving]
+        place = " + ".join([*([str(self.offset)] * (self.offset > 0)), *terms])
         return f"{self.cast}{self.name}[{place or '0'}]"
 
     def view(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> "Ref":
@@ -94,7 +96,7 @@ class CSource:
 
     def copy(self, a: Ref, out: Ref) -> None:
         """Write the numbers of an array where another of its shape has them."""
-        self.loops(a.shape, lambda index: [f"{out.at(index)} = {a.at(index)};"])
+        self.body += loops(a.shape, lambda index: [f"{out.at(index)} = {a.at(index)};"])
 
     # ---- memory
     def buffer(self, shape: Sequence[int]) -> Ref:
@@ -125,14 +127,9 @@ class CSource:
             places[name], size = at, max(size, at + one.size)
         return places, size
 
-    # ---- loops
-    def loops(self, shape: Sequence[int], inside: Callable[[list[str]], Sequence[str]], letter: str = "i") -> None:
-        """Statements for each index of a shape; ``inside``: of the names of the indices."""
-        self.body += loops(shape, inside, letter)
-
 
 def loops(shape: Sequence[int], inside: Callable[[list[str]], Sequence[str]], letter: str = "i") -> list[str]:
-    """See `Source.loops`."""
+    """Statements for each index of a shape; ``inside``: of the names of the indices."""
     index = ["0" if n == 1 else f"{letter}{axis}" for axis, n in enumerate(shape)]
     axes = [(name, n) for name, n in zip(index, shape, strict=True) if name != "0"]
     heads = [f"{'  ' * i}for (int {name} = 0; {name} < {n}; {name}++) {{" for i, (name, n) in enumerate(axes)]
@@ -167,11 +164,6 @@ def literal(value: float) -> str:
     text = str(np.float32(value))
     text = text if "." in text or "e" in text else f"{text}.0"
     return f"({text}f)" if value < 0 else f"{text}f"
-
-
-def _terms(index: Sequence[str], strides: Sequence[int]) -> list[str]:
-    pairs = [(name, by) for name, by in zip(index, strides, strict=True) if name != "0" and by]
-    return [name if by == 1 else f"{name} * {by}" for name, by in pairs]
 
 
 def _lines(texts: Sequence[str]) -> str:

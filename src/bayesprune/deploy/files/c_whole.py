@@ -1,17 +1,18 @@
 """Whole numbers in C, whose arrays are all of floats: how large they may become, and a refusal where a float may lose one."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from bayesprune.deploy.program.linear import terms
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.reader import WHOLE
 
 MOST = WHOLE // 2  # of what becomes whole, as rows do: JAX adds a table's length to ids, of which it takes none later
 MOVED = ("reshape", "transpose", "broadcast", "slice", "take", "reverse", "lookup")  # the first array's numbers
 CHOSEN = ("select", "concatenate", "pad", "reduce_max", "reduce_min", "max", "min", "clamp", *MOVED)  # numbers that there were
+SUMS = ("dot", "reduce_sum", "reduce_prod", "window_sum")  # and products, of several numbers
 Ends = tuple[int, int]  # the least and the largest that a number may be
 
 
@@ -27,7 +28,7 @@ def check_whole(program: OpProgram, known: Mapping[int, np.ndarray], types: Mapp
         if types[op.outputs[0]].kind not in "iu":
             continue
         has_some |= op.name == "convert" and arrays[0] is None
-        ends = _ends(op, arrays, _terms(op, program.shapes))
+        ends = _ends(op, arrays, terms(op, program.shapes[op.inputs[-1]]) if op.name in SUMS else 1)
         if ends is None or (op.name not in CHOSEN and max(map(abs, ends)) > WHOLE):
             size = "" if ends is None else f" as large as {max(map(abs, ends)):,}"
             raise _refused(f"operation {op.name!r} may make whole numbers{size}")
@@ -42,14 +43,6 @@ def _given(array: np.ndarray | None, dtype: np.dtype[Any]) -> Ends | None:
     if (lost := array[array.astype(np.float32).astype(np.float64) != array]).size:
         raise _refused(f"the network holds the whole number {lost[0]}", "take a power of two for it, or one that is smaller")
     return int(array.min(initial=0)), int(array.max(initial=0))
-
-
-def _terms(op: Op, shapes: Mapping[int, Sequence[int]]) -> int:
-    """Of how many numbers a sum or a product is."""
-    before = shapes[op.inputs[0]]
-    over = op.attributes["contract"][0] if op.name == "dot" else ()
-    over = op.attributes["axes"] if op.name.startswith("reduce_") else over  # those of a broadcast are the result's
-    return math.prod(op.attributes.get("window", [before[axis] for axis in over]))
 
 
 def _ends(op: Op, arrays: Sequence[Ends | None], terms: int) -> Ends | None:

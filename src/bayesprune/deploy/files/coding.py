@@ -45,17 +45,15 @@ class Coder:
 
     def logarithms(self, name: str, array: np.ndarray, places: str) -> np.ndarray:
         """An array above zero, in steps of 1/8 of its logarithm. Returns it as it will be read."""
-        numbers = np.round(8 * np.log(self._placed(array, places).astype(np.float64)))
-        kind = _smallest(numbers)
-        self._add(name, array, _packed(numbers.astype(kind).tobytes()), _steps("log", kind), places)
-        return np.exp(numbers.astype(kind) / np.float32(8)).astype(np.float32)
+        whole = _shortest(8 * np.log(self._placed(array, places).astype(np.float64)))
+        self._add(name, array, _packed(whole.tobytes()), {"of": "log", "type": whole.dtype.str}, places)
+        return np.exp(whole / np.float32(8)).astype(np.float32)
 
     def steps(self, name: str, array: np.ndarray, step: np.ndarray, of: str, places: str) -> np.ndarray:
         """An array in steps of half of ``step``, the values of the array called ``of``. Returns it as it will be read."""
-        numbers = np.round(2 * self._placed(array, places).astype(np.float64) / step)
-        kind = _smallest(numbers)
-        self._add(name, array, _packed(numbers.astype(kind).tobytes()), _steps("scale", kind), places, of)
-        return (numbers.astype(kind) * step / 2).astype(np.float32)
+        whole = _shortest(2 * self._placed(array, places).astype(np.float64) / step)
+        self._add(name, array, _packed(whole.tobytes()), {"of": "scale", "type": whole.dtype.str}, places, of)
+        return (whole * step / 2).astype(np.float32)
 
     def _placed(self, array: np.ndarray, places: str) -> np.ndarray:
         flat = np.asarray(array).reshape(-1)
@@ -68,20 +66,17 @@ class Coder:
         self.streams[f"{name}.values"] = stream
 
 
-def _steps(of: str, kind: type) -> dict[str, str]:
-    return {"of": of, "type": np.dtype(kind).str}
-
-
 def _packed(content: bytes) -> np.ndarray:
     return np.frombuffer(zlib.compress(content, 9), np.uint8)
 
 
-def _smallest(numbers: np.ndarray) -> Any:
-    """The smallest kind of integer that holds them."""
+def _shortest(numbers: np.ndarray) -> np.ndarray:
+    """The nearest whole numbers, of the smallest kind of integer that holds them."""
+    numbers = np.round(numbers)
     largest = float(np.abs(numbers).max(initial=0))
     for kind in (np.int8, np.int16, np.int32):
         if largest <= np.iinfo(kind).max:
-            return kind
+            return numbers.astype(kind)
     raise ValueError(f"a loc is {largest / 2:.3g} times its scale: keep the values as values='float32'.")
 
 

@@ -140,9 +140,8 @@ def _text(compact: Weighted, network: CNetwork, name: str) -> str:
     takes = inputs.leaves[0].dtype if inputs.is_one else "float32"
     shape = program.shapes[program.rows]
     rows = Ref("x", shape, strides_of(shape), cast="" if takes == "float32" else "(float)")
-    writer = Operations(
-        source, program, network.known, types, {n: (c.numbers, c.steps) for n, c in network.coded.items()}, rows
-    )
+    coded = {n: (c.numbers, c.steps) for n, c in network.coded.items()}
+    writer = Operations(source, program, network.known, types, coded, {program.rows: rows})
     for step, op in enumerate(program.ops):
         source.step = step
         writer.write(op)

@@ -1,7 +1,6 @@
 """A compact network as one ONNX model, for runtimes that have neither JAX nor NumPy."""
 
 import os
-import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from bayesprune.deploy.files.onnx_graph import LEARNING, OUTPUT, Array, OnnxGrap
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.rules import COMPARE
 from bayesprune.deploy.program.weights import Draws, Law, Weighted, checked
+from bayesprune.deploy.reader import subscripts
 from bayesprune.structure.ops import PRIMITIVES
 from bayesprune.structure.ops.trees import follows
 
@@ -197,16 +197,10 @@ def _walk(graph: OnnxGraph, turns: int, arrays: Sequence[Any]) -> Array:
 
 
 def _dot(graph: OnnxGraph, op: Op, sizes: Mapping[int, Any], a: Array, b: Array) -> Array:
-    contract, batch = op.attributes["contract"], op.attributes["batch"]
     if op.is_matrix_product(sizes):
         return graph.add("MatMul", a, b)
-    left, right = (len(sizes[number]) for number in op.inputs)
-    first, second = list(string.ascii_letters[:left]), list(string.ascii_letters[left : left + right])
-    for i, j in [*zip(*batch, strict=True), *zip(*contract, strict=True)]:
-        second[j] = first[i]
-    summed = {first[i] for i in contract[0]}
-    result = dict.fromkeys(letter for letter in [*(first[i] for i in batch[0]), *first, *second] if letter not in summed)
-    return graph.add("Einsum", a, b, equation=f"{''.join(first)},{''.join(second)}->{''.join(result)}")
+    axes = (len(sizes[number]) for number in op.inputs)
+    return graph.add("Einsum", a, b, equation=subscripts(*axes, **op.attributes))
 
 
 def _convolve(graph: OnnxGraph, at: Mapping[str, Any], a: Array, kernel: Array) -> Array:

@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,11 +20,7 @@ OTHER: dict[str, Callable[..., Tensor]] = {
     "not": torch.logical_not, "and": torch.logical_and, "or": torch.logical_or, "xor": torch.logical_xor,
     "max": torch.maximum, "min": torch.minimum, "rem": torch.fmod,
 }  # fmt: skip
-FOLD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "window_sum": torch.add,
-    "window_max": torch.maximum,
-    "window_min": torch.minimum,
-}
+FOLD = {"window_sum": torch.add, "window_max": torch.maximum, "window_min": torch.minimum}
 
 
 def module(program: OpProgram, is_one: bool, trainable: Mapping[str, np.ndarray]) -> "TorchModule":
@@ -82,21 +79,11 @@ def _dot(a: Tensor, b: Tensor, contract: Sequence[Sequence[int]], batch: Sequenc
     return torch.einsum(reader.subscripts(a.ndim, b.ndim, contract, batch), a, b)
 
 
-def _convolve(
-    a: Tensor,
-    kernel: Tensor,
-    data: Sequence[int],
-    weights: Sequence[int],
-    result: Sequence[int],
-    strides: Sequence[int],
-    sides: Sequence[Sequence[int]],
-    dilation: Sequence[int],
-    groups: int,
-) -> Tensor:
+def _convolve(a: Tensor, kernel: Tensor, **of: Any) -> Tensor:
     function = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[a.ndim - 2]
-    a = _pad(a.permute(*data), 0.0, [(0, 0), (0, 0), *sides])
-    made = function(a, kernel.permute(*weights), None, tuple(strides), 0, tuple(dilation), groups)
-    return made.permute(*np.argsort(result).tolist())
+    a = _pad(a.permute(*of["data"]), 0.0, [(0, 0), (0, 0), *of["sides"]])
+    steps, kernel = (tuple(of["strides"]), 0, tuple(of["dilation"])), kernel.permute(*of["weights"])
+    return function(a, kernel, None, *steps, of["groups"]).permute(*np.argsort(of["result"]).tolist())
 
 
 def _pad(a: Tensor, filler: Tensor | float, sides: Sequence[Sequence[int]]) -> Tensor:
@@ -129,10 +116,9 @@ def _broadcast(a: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor:
     return a.reshape(shape).expand(*sizes)
 
 
-def _walk(
-    x: Tensor, column: Tensor, at: Tensor, below: Tensor, values: Tensor, roots: Tensor, turns: int, depth: int
-) -> Tensor:
+def _walk(x: Tensor, *nodes: Tensor, turns: int, depth: int) -> Tensor:
     """As `reader.trees`."""
+    column, at, below, values, roots = nodes
     column, below, node = column.long(), below.long(), roots.long().expand(len(x), -1)
     for _ in range(depth):
         node = torch.where(below[node] > 0, below[node] + (x.gather(1, column[node]) > at[node]), node)

@@ -1,11 +1,12 @@
 """What JAX says of an operation, as the attributes that a plan has."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
 
+from bayesprune.deploy import reader
 from bayesprune.structure.jaxprs import Equation
 
 DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bool"])  # of an array that NumPy can hold
@@ -13,6 +14,12 @@ DTYPES = frozenset(["float32", "float64", "int32", "int64", "uint8", "int8", "bo
 
 class NotAsData(Exception):
     """An operation that has no form as data: it is kept opaque."""
+
+
+def product(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a sum of products over pairs of axes."""
+    contract, batch = ([integers(axes) for axes in pair] for pair in params["dimension_numbers"])
+    return {"contract": contract, "batch": batch}
 
 
 def convolution(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +50,13 @@ def windows(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def edges(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Of plain edges. Raises `NotAsData`."""
+    if any(low < 0 or high < 0 or inner for low, high, inner in params["padding_config"]):
+        raise NotAsData
+    return {"sides": [integers(ends[:2]) for ends in params["padding_config"]]}
+
+
 def lookup(params: Mapping[str, Any], shapes: Sequence[Sequence[int]], floats: bool) -> dict[str, Any]:
     """Of whole rows of a table by their numbers, as an embedding's. Raises `NotAsData`."""
     dims, leading, rest = params["dimension_numbers"], len(shapes[1]) - 1, shapes[0][1:]
@@ -70,3 +84,19 @@ def chosen_places(equation: Equation, index: np.ndarray | None) -> dict[str, Any
 def integers(values: Iterable[Any]) -> list[int]:
     """As JSON has them."""
     return [int(value) for value in values]
+
+
+# By their names in plans, operations whose parameters say all of it.
+OF_PARAMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "integer_pow": lambda of: {"y": int(of["y"])},
+    "convert": lambda of: {"dtype": str(np.dtype(of["new_dtype"]))},
+    "transpose": lambda of: {"order": integers(of["permutation"])},
+    "reverse": lambda of: {"axes": integers(of["dimensions"])},
+    "concatenate": lambda of: {"axis": int(of["dimension"])},
+    "trees": lambda of: {name: int(of[name]) for name in ("turns", "depth")},
+    "dot": product,
+    "conv": convolution,
+    "pad": edges,
+    **dict.fromkeys(reader.REDUCE, lambda of: {"axes": integers(of["axes"])}),
+    **dict.fromkeys(reader.WINDOW, windows),
+}

@@ -1,5 +1,6 @@
 """From a fit to the law of a network's weights: which are alive, and what is known of them."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,8 +56,7 @@ def posterior(
     """
     stored = bool(draws_of(params))
     if num_draws is None and stored:
-        chains, draws = count(params)
-        num_draws = chains * draws
+        num_draws = math.prod(count(params))
     if num_draws is None:
         if not factorised(bnn, params):
             or_mean = "" if why_no_mean(bnn, params) else ", or keep='mean' for the network at their mean"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,16 @@ class Pattern(NamedTuple):
     def rows(self) -> np.ndarray:
         """The row of each entry."""
         return np.repeat(np.arange(self.height), np.diff(self.ptr))
+
+
+def terms(op: Op, shape: Shape) -> int:
+    """Of how many products or numbers an entry of a sum, or of any reduction, is made; ``shape``: of the last operand."""
+    of = op.attributes
+    if op.name == "conv":
+        return math.prod(shape) // shape[of["weights"][0]]
+    if "window" in of:
+        return math.prod(of["window"])
+    return math.prod(shape[axis] for axis in (of["contract"][1] if op.name == "dot" else of["axes"]))
 
 
 def moves(op: Op, sizes: Mapping[int, Shape], constants: Mapping[int, np.ndarray]) -> bool:
@@ -81,10 +91,11 @@ def pattern(op: Op, shape: Shape, result: Shape, alive: np.ndarray, where: np.nd
         inputs, rows = np.nonzero(alive)
         columns, places = where.reshape(-1)[inputs], np.flatnonzero(alive)
     else:
-        lines = _convolution if op.name == "conv" else _windows if op.name == "window_sum" else _sum
         if math.prod(result) * np.count_nonzero(alive) > LARGEST * _shared(op, result):
             return None
-        rows, columns, places = lines(op.attributes, where.reshape(1, *shape), (1, *result), alive)
+        where = where.reshape(1, *shape)
+        found = _convolution(op, where, (1, *result), alive) if op.name == "conv" else _sums(op, where, result)
+        rows, columns, places = found
     inside = columns >= 0
     rows, columns, places = rows[inside], columns[inside], places[inside]
     if len(rows) > LARGEST:
@@ -99,7 +110,8 @@ def _shared(op: Op, result: Shape) -> int:
     return result[op.attributes["result"][1] - 1] if op.name == "conv" else 1
 
 
-def _convolution(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:
+def _convolution(op: Op, where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:
+    attributes = op.attributes
     data, weights, groups = attributes["data"], attributes["weights"], attributes["groups"]
     where = np.pad(where.transpose(data), [(0, 0), (0, 0), *attributes["sides"]], constant_values=-1)[0]
     alive_as, places = alive.transpose(weights), np.arange(alive.size).reshape(alive.shape).transpose(weights)
@@ -111,10 +123,6 @@ def _convolution(attributes: Mapping[str, Any], where: np.ndarray, result: Shape
     rows = np.arange(math.prod(result)).reshape(result).transpose(attributes["result"])[0][outputs]
     columns = windows[(channels, *taps)]
     return rows.reshape(-1), columns.reshape(-1), np.repeat(places[alive_as], math.prod(rows.shape[1:]))
-
-
-def _windows(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:
-    return _sums(windows(where, -1, **attributes), result)
 
 
 def windows(
@@ -129,13 +137,11 @@ def windows(
     return found.reshape(*found.shape[: a.ndim], math.prod(window))
 
 
-def _sum(attributes: Mapping[str, Any], where: np.ndarray, result: Shape, alive: np.ndarray) -> tuple[np.ndarray, ...]:
-    last = tuple(range(-len(attributes["axes"]), 0))
-    return _sums(np.moveaxis(where, attributes["axes"], last), result)
-
-
-def _sums(terms: np.ndarray, result: Shape) -> tuple[np.ndarray, ...]:
-    """``terms``: those of each number of the result in one line."""
-    columns = terms.reshape(math.prod(result), -1)
+def _sums(op: Op, where: np.ndarray, result: Shape) -> tuple[np.ndarray, ...]:
+    if op.name == "window_sum":
+        summed = windows(where, -1, **op.attributes)
+    else:
+        summed = np.moveaxis(where, op.attributes["axes"], range(-len(op.attributes["axes"]), 0))
+    columns = summed.reshape(math.prod(result), -1)
     rows = np.repeat(np.arange(len(columns)), columns.shape[1])
     return rows, columns.reshape(-1), np.zeros(rows.size, int)

@@ -134,22 +134,12 @@ def _dot(a: Abstract, b: Abstract, contract: object, batch: object) -> Abstract:
     return Abstract((*(a.shape[axis] for axis in batch[0]), *free), "f")
 
 
-def _convolved(
-    a: Abstract,
-    kernel: Abstract,
-    data: object,
-    weights: object,
-    result: object,
-    strides: object,
-    sides: object,
-    dilation: object,
-    groups: object,
-) -> Abstract:
+def _convolved(a: Abstract, kernel: Abstract, **of: object) -> Abstract:
     _check(a.kind == kernel.kind == "f" and len(a.shape) == len(kernel.shape) >= 3, "a convolution without space")
-    data, weights, result = (_permutation(order, len(a.shape)) for order in (data, weights, result))
-    strides, dilation = (_whole(steps, 1, len(a.shape) - 2) for steps in (strides, dilation))
-    (groups,) = _whole([groups], 1)
-    sides = _sides(sides, len(a.shape) - 2)
+    data, weights, result = (_permutation(of[key], len(a.shape)) for key in ("data", "weights", "result"))
+    strides, dilation = (_whole(of[key], 1, len(a.shape) - 2) for key in ("strides", "dilation"))
+    (groups,) = _whole([of["groups"]], 1)
+    sides = _sides(of["sides"], len(a.shape) - 2)
     rows, channels, *space = (a.shape[axis] for axis in data)
     outputs, inputs, *taps = (kernel.shape[axis] for axis in weights)
     _check(channels == inputs * groups and outputs % groups == 0 and outputs > 0, f"a convolution of {channels} channels")
@@ -221,16 +211,8 @@ def _padded(a: Abstract, filler: Abstract, sides: object) -> Abstract:
     return Abstract(tuple(n + low + high for n, (low, high) in zip(a.shape, sides, strict=True)), a.kind)
 
 
-def _walked(
-    x: Abstract,
-    column: Abstract,
-    at: Abstract,
-    below: Abstract,
-    values: Abstract,
-    roots: Abstract,
-    turns: object,
-    depth: object,
-) -> Abstract:
+def _walked(*arrays: Abstract, turns: object, depth: object) -> Abstract:
+    x, column, at, below, values, roots = arrays
     _check(x.kind == at.kind == values.kind == "f" and len(x.shape) == len(values.shape) == 2, "trees of no numbers")
     _check(column.kind == below.kind == roots.kind == "i" and len(roots.shape) == 1, "trees of nodes without numbers")
     nodes = {column.shape, at.shape, below.shape, values.shape[:1]}

@@ -74,39 +74,15 @@ def _look_up(table: Array, index: Array, fill: bool) -> jax.Array:
     return jnp.where(outside, jnp.asarray(jnp.nan, made.dtype), made) if fill else made
 
 
-def _convolve(
-    a: Array,
-    kernel: Array,
-    data: Sequence[int],
-    weights: Sequence[int],
-    result: Sequence[int],
-    strides: Sequence[int],
-    sides: Sequence[Sequence[int]],
-    dilation: Sequence[int],
-    groups: int,
-) -> jax.Array:
-    dims = lax.ConvDimensionNumbers(tuple(data), tuple(weights), tuple(result))
-    pads = [(low, high) for low, high in sides]
-    return lax.conv_general_dilated(
-        jnp.asarray(a),
-        jnp.asarray(kernel),
-        strides,
-        pads,
-        rhs_dilation=dilation,
-        dimension_numbers=dims,
-        feature_group_count=groups,
-    )
+def _convolve(a: jax.Array, kernel: jax.Array, **of: Any) -> jax.Array:
+    dims = lax.ConvDimensionNumbers(*(tuple(of[key]) for key in ("data", "weights", "result")))
+    how = {"rhs_dilation": of["dilation"], "dimension_numbers": dims, "feature_group_count": of["groups"]}
+    return lax.conv_general_dilated(a, kernel, of["strides"], [(low, high) for low, high in of["sides"]], **how)
 
 
-def _pool(
-    fold: Callable[..., Any],
-    empty: float,
-    a: Array,
-    window: Sequence[int],
-    strides: Sequence[int],
-    sides: Sequence[Sequence[int]],
-) -> Any:
-    return lax.reduce_window(a, jnp.asarray(empty, a.dtype), fold, window, strides, [(low, high) for low, high in sides])
+def _pool(fold: Callable[..., Any], empty: float, a: jax.Array, **of: Any) -> Any:
+    sides = [(low, high) for low, high in of["sides"]]
+    return lax.reduce_window(a, jnp.asarray(empty, a.dtype), fold, of["window"], of["strides"], sides)
 
 
 def _folded(fold: Callable[..., Any], a: Array, axes: Sequence[int]) -> Any:

@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 from jax.lax import RoundingMethod
 from jax.typing import ArrayLike
 
-from bayesprune.deploy.program.attributes import DTYPES, NotAsData, chosen_places, convolution, integers, lookup, windows
+from bayesprune.deploy.program.attributes import DTYPES, OF_PARAMS, NotAsData, chosen_places, integers, lookup
 from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram, alive
 from bayesprune.deploy.program.phases import plain
@@ -191,7 +191,7 @@ class _Writer:
                     raise ValueError(APART)
                 inputs, op, attributes = inputs[:1], "take", places
             else:
-                op, attributes = self.as_data(name, one, other)
+                op, attributes = record_of(one).plan, self.as_data(name, one, other)
         except NotAsData:
             if is_fixed and self.constants.keys() >= set(inputs):
                 return self.computed(one, inputs)
@@ -223,8 +223,8 @@ class _Writer:
             self.ops.append(Op("slice", tuple(inputs), (made[-1],), {"ranges": ranges}))
         return made
 
-    def as_data(self, name: str, one: Equation, other: Equation) -> tuple[str, dict[str, Any]]:
-        """The name and the attributes of an operation. Raises `NotAsData`."""
+    def as_data(self, name: str, one: Equation, other: Equation) -> dict[str, Any]:
+        """The attributes of an operation. Raises `NotAsData`."""
         params, record = one.params, record_of(one)
         shapes = [tuple(atom.aval.shape) for atom in one.invars]
         made = lambda: self.sizes(one.outvars[0].aval.shape, other.outvars[0].aval.shape)  # noqa: E731
@@ -235,53 +235,26 @@ class _Writer:
                 raise NotAsData
             case "round" if params["rounding_method"] != RoundingMethod.TO_NEAREST_EVEN:
                 raise NotAsData
-            case "integer_pow":
-                attributes: dict[str, Any] = {"y": int(params["y"])}
-            case "convert":
-                attributes = {"dtype": str(np.dtype(params["new_dtype"]))}
             case "dot" | "conv" if len({atom.aval.dtype for atom in (*one.invars, *one.outvars)}) > 1:  # as of eight bits in 32
                 raise NotAsData
             case "select" if len(one.invars) != 3 or one.invars[0].aval.dtype != bool:
                 raise NotAsData
-            case "reduce_sum" | "reduce_max" | "reduce_min" | "reduce_prod":
-                attributes = {"axes": integers(params["axes"])}
-            case "window_sum" | "window_max" | "window_min":
-                attributes = windows(params)
-            case "dot":
-                contract, batch = params["dimension_numbers"]
-                attributes = {"contract": [integers(a) for a in contract], "batch": [integers(a) for a in batch]}
-            case "conv":
-                attributes = convolution(params)
             case "lookup":
                 if min(self.sizes(shapes[0], other.invars[0].aval.shape), default=0) < 0:
                     raise NotAsData
-                attributes = lookup(params, shapes, one.outvars[0].aval.dtype.kind == "f")
+                return lookup(params, shapes, one.outvars[0].aval.dtype.kind == "f")
             case "reshape":
                 if params.get("dimensions") is not None and name == "reshape":
                     raise NotAsData
-                attributes = {"sizes": made()}
-            case "transpose":
-                attributes = {"order": integers(params["permutation"])}
+                return {"sizes": made()}
             case "broadcast":
-                attributes = {"sizes": made(), "axes": integers(params["broadcast_dimensions"])}
+                return {"sizes": made(), "axes": integers(params["broadcast_dimensions"])}
             case "slice":
                 starts, strides = integers(params["start_indices"]), params["strides"] or (1,) * len(shapes[0])
                 ends = self.sizes(params["limit_indices"], other.params["limit_indices"])
                 limits = self.limits(shapes[0], other.invars[0].aval.shape, ends)
-                attributes = {"ranges": [list(r) for r in zip(starts, limits, strides, strict=True)]}
-            case "reverse":
-                attributes = {"axes": integers(params["dimensions"])}
-            case "concatenate":
-                attributes = {"axis": int(params["dimension"])}
-            case "pad":
-                if any(low < 0 or high < 0 or inner for low, high, inner in params["padding_config"]):
-                    raise NotAsData
-                attributes = {"sides": [[int(low), int(high)] for low, high, _ in params["padding_config"]]}
-            case "trees":
-                attributes = {"turns": int(params["turns"]), "depth": int(params["depth"])}
-            case _:  # entry by entry
-                attributes = {}
-        return record.plan, attributes
+                return {"ranges": [list(r) for r in zip(starts, limits, strides, strict=True)]}
+        return OF_PARAMS[record.plan](params) if record.plan in OF_PARAMS else {}  # none entry by entry
 
     def limits(self, one: Sequence[int], other: Sequence[int], limits: list[int]) -> list[int]:
         """The ends of a slice: below zero only for all of the rows."""

@@ -143,12 +143,8 @@ def _outputs(
     values[program.rows] = rows.astype(dtype)
     constants = {number: floating(array, dtype) for number, array in small.program.constants.items()}
     inputs = {**small.inputs(values), **constants}
-    for each, of in ((program, values), (small.program, inputs)):
-        _run(each, of, dtype)
-    return values[program.output], np.broadcast_to(inputs[small.program.output], values[program.output].shape)
-
-
-def _run(program: OpProgram, values: dict[int, np.ndarray], dtype: DTypeLike) -> None:
     with np.errstate(all="ignore"):
-        for op in program.ops:
-            values.update(zip(op.outputs, evaluate(op, [values[i] for i in op.inputs], dtype), strict=True))
+        for each, of in ((program, values), (small.program, inputs)):
+            for op in each.ops:
+                of.update(zip(op.outputs, evaluate(op, [of[i] for i in op.inputs], dtype), strict=True))
+    return values[program.output], np.broadcast_to(inputs[small.program.output], values[program.output].shape)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayesprune.deploy.program.linear import terms
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram
 from bayesprune.deploy.shrinking.plan import ShrinkPlan
 from bayesprune.deploy.shrinking.shrink import Small
@@ -51,12 +52,7 @@ def _of_graph(graph: Graph) -> int:
 
 def flops(op: Op, program: OpProgram) -> int:
     """Of one product or convolution."""
-    result, weights = program.shapes[op.outputs[0]], program.shapes[op.inputs[1]]
-    if op.name == "dot":
-        summed = math.prod(weights[axis] for axis in op.attributes["contract"][1])
-    else:
-        summed = math.prod(weights) // weights[op.attributes["weights"][0]]
-    return 2 * math.prod(result) * summed
+    return 2 * math.prod(program.shapes[op.outputs[0]]) * terms(op, program.shapes[op.inputs[1]])
 
 
 def _density(op: Op, arrays: dict[int, np.ndarray]) -> float:

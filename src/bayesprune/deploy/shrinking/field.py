@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bayesprune.deploy import reader
-from bayesprune.deploy.program.linear import LINEAR, MOVES, windows
+from bayesprune.deploy.program.linear import LINEAR, MOVES, terms, windows
 from bayesprune.deploy.program.ops import KEPT_WHOLE, OPAQUE, Op
 
 PRIME = 131_071  # 2^17 - 1: a product has 34 bits, so that float64 holds sums of 2^19 products exactly
@@ -29,14 +28,13 @@ def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]
         text = f"{op.attributes['primitive'].name} {op.attributes['params']}" if name == OPAQUE else f"{name} {op.attributes}"
         made = _oracle(_of_text(text), [np.asarray(s) for s in sums])
         return [np.broadcast_to((made + i) % PRIME, shape) for i, shape in enumerate(shapes)]
-    if name in LINEAR and _length(op, arrays) > LONGEST:
-        raise ValueError(f"a sum over {_length(op, arrays):,} products is too long to be exact: it cannot be certified.")
+    if name in LINEAR and (length := terms(op, arrays[-1].shape)) > LONGEST:
+        raise ValueError(f"a sum over {length:,} products is too long to be exact: it cannot be certified.")
     if name in LINEAR or name in MOVES or name == "concatenate":
         made = reader.step(name, op.attributes, 1, *arrays)
         return [made % PRIME if name in LINEAR else made]
-    exact = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
-    if name in exact:
-        return [exact[name](*arrays) % PRIME]
+    if name in ("add", "sub", "mul"):
+        return [reader.BINARY[name](*arrays) % PRIME]
     if name == "lookup":
         table, index = arrays
         return [table[index[..., 0].astype(np.int64) % len(table)]]
@@ -52,19 +50,6 @@ def _evaluate(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]
     if name.startswith("window_"):
         return [_oracle(key, list(np.moveaxis(windows(arrays[0], PRIME, **op.attributes), -1, 0)))]
     return [_oracle(key, arrays)]
-
-
-def _length(op: Op, arrays: list[np.ndarray]) -> int:
-    """How many products or numbers one entry of the result sums up."""
-    shape, attributes = arrays[-1].shape, op.attributes
-    match op.name:
-        case "dot":
-            return math.prod(shape[axis] for axis in attributes["contract"][1])
-        case "conv":
-            return math.prod(shape) // shape[attributes["weights"][0]]
-        case "reduce_sum":
-            return math.prod(shape[axis] for axis in attributes["axes"])
-    return math.prod(attributes["window"])
 
 
 def residues(rng: np.random.Generator, nonzero: np.ndarray) -> np.ndarray:

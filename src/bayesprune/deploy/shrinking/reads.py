@@ -19,27 +19,25 @@ def summed(op: Op) -> list[tuple[int, int]]:
 
 def reads(plan: ShrinkPlan, emitted: Set[int], op: Op, pairs: list[tuple[int, int]]) -> list[np.ndarray]:
     """For each pair of axes that is summed over: which slices the smaller product reads."""
-    unknown, nonzero = ([_facing(plan, op, pairs, side, kind) for side in (0, 1)] for kind in ("unknown", "nonzero"))
+    kinds = (plan.known.unknown.__getitem__, plan.known.nonzero)
+    unknown, nonzero = ([_facing(plan, op, pairs, side, of(op.inputs[side])) for side in (0, 1)] for of in kinds)
     depends = (unknown[0] & nonzero[1]) | (nonzero[0] & unknown[1])
     if pads(op):
         depends = nonzero[0] & nonzero[1]
     found = []
     for position, pair in enumerate(pairs):
         read = depends.any(axis=tuple(axis for axis in range(len(pairs)) if axis != position))
-        both = np.ones(len(read), bool)
         for side, number in enumerate(op.inputs):
             if number in emitted:
-                both &= plan.keep[number][pair[side]]
-        found.append(read & both)
+                read = read & plan.keep[number][pair[side]]
+        found.append(read)
     return found
 
 
-def _facing(plan: ShrinkPlan, op: Op, pairs: list[tuple[int, int]], side: int, kind: str) -> np.ndarray:
-    """Whether some entry is unknown, or may be other than zero, at each place of the axes that are summed over."""
-    number = op.inputs[side]
-    pattern = plan.known.unknown[number] if kind == "unknown" else plan.known.nonzero(number)
+def _facing(plan: ShrinkPlan, op: Op, pairs: list[tuple[int, int]], side: int, pattern: np.ndarray) -> np.ndarray:
+    """Whether some entry of a pattern holds, at each place of the axes that are summed over."""
     axes = [pair[side] for pair in pairs]
-    pattern = slim(pattern, plan.keep[number], axes)
+    pattern = slim(pattern, plan.keep[op.inputs[side]], axes)
     rest = tuple(axis for axis in range(pattern.ndim) if axis not in axes)
     return np.asarray(pattern.any(axis=rest)).transpose(np.argsort(np.argsort(axes)).tolist())
 
@@ -48,16 +46,12 @@ def constant_part(
     plan: ShrinkPlan, values: Mapping[int, np.ndarray], op: Op, pairs: list[tuple[int, int]], reads: list[np.ndarray]
 ) -> list[np.ndarray]:
     """The factors of the part of a product that is constant: of the slices that it no longer reads; none where it is zero."""
-    sides = []
-    for side, number in enumerate(op.inputs):
-        value = np.where(plan.known.unknown[number], 0, values[number])
-        if side == 0:
-            inside = [np.ones(size, bool) for size in value.shape]
-            for pair, read in zip(pairs, reads, strict=True):
-                inside[pair[0]] = read
-            value = np.where(grid(inside), 0, value)
-        sides.append(value)
-    return sides if all(value.any() for value in sides) else []
+    left, right = (np.where(plan.known.unknown[number], 0, values[number]) for number in op.inputs)
+    inside = [np.ones(size, bool) for size in left.shape]
+    for (axis, _), read in zip(pairs, reads, strict=True):
+        inside[axis] = read
+    left = np.where(grid(inside), 0, left)
+    return [left, right] if left.any() and right.any() else []
 
 
 def grid(kept: list[np.ndarray]) -> np.ndarray:

@@ -164,11 +164,8 @@ class _Builder:
         if op.name in ("reshape", "broadcast"):
             return {**op.attributes, "sizes": list(self.smaller(out))}
         if op.name == "pad":
-            sides = []
-            for axis, (low, high) in enumerate(op.attributes["sides"]):
-                stays = self.keep[out][axis]
-                sides.append([int(stays[:low].sum()), int(stays[len(stays) - high :].sum())])
-            return {"sides": sides}
+            pairs = zip(self.keep[out], op.attributes["sides"], strict=True)
+            return {"sides": [[int(k[:low].sum()), int(k[len(k) - high :].sum())] for k, (low, high) in pairs]}
         if op.name == "take":
             axis, index = op.attributes["axis"], np.asarray(op.attributes["index"], int)
             place = np.cumsum(self.keep[op.inputs[0]][axis]) - 1
@@ -197,9 +194,10 @@ class _Builder:
         current = self.whole(number)
         for axis, (low, high, by) in enumerate(op.attributes["ranges"]):
             kept = self.keep[number][axis]
-            chosen = np.zeros(len(kept), bool)
-            chosen[low : None if high < 0 else high : by] = True
-            index = np.flatnonzero(chosen[kept & (self._reach(op, axis) | ~chosen)])
+            cut = slice(low, None if high < 0 else high, by)
+            chosen, reach = np.zeros((2, len(kept)), bool)  # slices that are asked for, and that the result has kept
+            chosen[cut], reach[cut] = True, self.keep[op.outputs[0]][axis]
+            index = np.flatnonzero(chosen[kept & (reach | ~chosen)])
             whole = len(index) == kept.sum()
             high = -1 if high < 0 else int(kept.sum())
             if not whole and (np.diff(index) == 1).all():
@@ -210,13 +208,6 @@ class _Builder:
                     high = len(index)
                 ranges.append([0, high, 1])
         self.write(op._replace(attributes={"ranges": ranges}), [current])
-
-    def _reach(self, op: Op, axis: int) -> np.ndarray:
-        """Slices of the operand that the result has kept."""
-        low, high, by = op.attributes["ranges"][axis]
-        found = np.zeros(len(self.keep[op.inputs[0]][axis]), bool)
-        found[low : None if high < 0 else high : by] = self.keep[op.outputs[0]][axis]
-        return found
 
     def take(self, number: int, axis: int, index: np.ndarray) -> int:
         if number in self.constants:

@@ -1,10 +1,11 @@
 """Slices of arrays that must leave together."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import ELEMENTWISE, Op, OpProgram
 from bayesprune.deploy.shrinking.depend import Indicators, KnownArrays
 from bayesprune.structure.ops.movement import regrouped
@@ -12,10 +13,13 @@ from bayesprune.structure.values import joined
 
 
 class Ties:
-    """Every slice (array, axis, index) is a node; ties make components, and a component leaves as a whole or not at all."""
+    """Every slice (array, axis, index) is a node; ties make components, and a component leaves as a whole or not at all.
 
-    def __init__(self, program: OpProgram) -> None:
-        self.program = program
+    ``of_rows``: the arrays that depend on the rows.
+    """
+
+    def __init__(self, program: OpProgram, of_rows: Collection[int]) -> None:
+        self.program, self.of_rows = program, of_rows
         self.first: dict[tuple[int, int], int] = {}
         self.count = 0
         for number, shape in program.shapes.items():
@@ -32,8 +36,9 @@ class Ties:
         assert np.size(one) == np.size(other)
         self.pairs.append((np.ravel(one), np.ravel(other)))
 
-    def tie_axes(self, number: int, axis: int, other: int, other_axis: int) -> None:
-        self.tie(self.slices(number, axis), self.slices(other, other_axis))
+    def tie_axes(self, number: int, axes: Iterable[int], other: int, others: Iterable[int]) -> None:
+        for axis, other_axis in zip(axes, others, strict=True):
+            self.tie(self.slices(number, axis), self.slices(other, other_axis))
 
     def pin(self, number: int, axes: Iterable[int] | None = None) -> None:
         for axis in range(len(self.program.shapes[number])) if axes is None else axes:
@@ -47,9 +52,9 @@ class Ties:
 
 def keeps(program: OpProgram, known: KnownArrays, needed: Indicators) -> dict[int, list[np.ndarray]]:
     """By array and axis: which slices stay. An axis is never left without one."""
-    ties = Ties(program)
+    ties = Ties(program, known.of_rows)
     for op in program.ops:
-        tie(op, ties, known)
+        tie(op, ties)
     ties.pin(program.rows)
     ties.pin(program.output)
     if not ties.pairs:
@@ -70,59 +75,35 @@ def keeps(program: OpProgram, known: KnownArrays, needed: Indicators) -> dict[in
     }
 
 
-def tie(op: Op, ties: Ties, known: KnownArrays) -> None:
+def tie(op: Op, ties: Ties) -> None:
     """The ties that one operation makes between the slices of its operands and of its result; whole, where none is known."""
-    if op.name == "dot":
-        _dot(op, ties, known)
-    elif op.name == "conv":
-        _conv(op, ties, known)
-    elif op.name in ELEMENTWISE:
-        _elementwise(op, ties)
-    elif op.name.startswith("window_"):
-        _window(op, ties)
-    elif op.name.startswith("reduce_"):
-        _reduce(op, ties)
-    elif op.name in MOVEMENTS:
-        MOVEMENTS[op.name](op, ties)
-    else:
-        for number in (*op.inputs, *op.outputs):
-            ties.pin(number)
+    if op.name in RULES:
+        RULES[op.name](op, ties)
+        return
+    for number in (*op.inputs, *op.outputs):
+        ties.pin(number)
 
 
-def both_of_rows(op: Op, known: KnownArrays) -> bool:
-    """Whether both factors of a product depend on the rows: then what they are summed over leaves both together."""
-    return all(number in known.of_rows for number in op.inputs)
-
-
-def free_axes(op: Op, shapes: Mapping[int, tuple[int, ...]]) -> list[list[int]]:
-    """The axes of each factor of a product that are neither summed over nor in both."""
-    pairs = zip(op.inputs, op.attributes["contract"], op.attributes["batch"], strict=True)
-    return [[axis for axis in range(len(shapes[n])) if axis not in c and axis not in b] for n, c, b in pairs]
-
-
-def _dot(op: Op, ties: Ties, known: KnownArrays) -> None:
+def _dot(op: Op, ties: Ties) -> None:
     (out,), batch, contract = op.outputs, op.attributes["batch"], op.attributes["contract"]
-    axis_of_out = len(batch[0])
-    for number, shared, free in zip(op.inputs, batch, free_axes(op, ties.program.shapes), strict=True):
-        for of_out, axis in enumerate(shared):
-            ties.tie_axes(number, axis, out, of_out)
-        for axis in free:
-            ties.tie_axes(number, axis, out, axis_of_out)
-            axis_of_out += 1
-    if both_of_rows(op, known):
-        for axis, other in zip(*contract, strict=True):
-            ties.tie_axes(op.inputs[0], axis, op.inputs[1], other)
+    first = len(batch[0])  # of the axes of the result that are left of a factor
+    for number, shared, summed in zip(op.inputs, batch, contract, strict=True):
+        free = [axis for axis in range(len(ties.program.shapes[number])) if axis not in (*shared, *summed)]
+        ties.tie_axes(number, [*shared, *free], out, [*range(len(shared)), *range(first, first + len(free))])
+        first += len(free)
+    if all(number in ties.of_rows for number in op.inputs):  # what they are summed over leaves both together
+        ties.tie_axes(op.inputs[0], contract[0], op.inputs[1], contract[1])
 
 
-def _conv(op: Op, ties: Ties, known: KnownArrays) -> None:
+def _conv(op: Op, ties: Ties) -> None:
     (a, kernel), (out,), groups = op.inputs, op.outputs, op.attributes["groups"]
     data, weights, result = (op.attributes[key] for key in ("data", "weights", "result"))
-    ties.tie_axes(a, data[0], out, result[0])
-    ties.tie_axes(kernel, weights[0], out, result[1])
+    ties.tie_axes(a, data[:1], out, result[:1])
+    ties.tie_axes(kernel, weights[:1], out, result[1:2])
     ties.pin(a, data[2:])
     ties.pin(kernel, weights[2:])
     ties.pin(out, result[2:])
-    if kernel in known.of_rows:  # a kernel that the rows have made
+    if kernel in ties.of_rows:  # a kernel that the rows have made
         ties.pin(a, data[1:2])
         ties.pin(kernel, weights[1:2])
     if groups > 1:  # a group leaves as a whole
@@ -135,13 +116,11 @@ def _conv(op: Op, ties: Ties, known: KnownArrays) -> None:
 def _lookup(op: Op, ties: Ties) -> None:
     """All rows of the table stay: which of them are asked for, the data say."""
     (table, index), (out,), shapes = op.inputs, op.outputs, ties.program.shapes
-    leading = len(shapes[index]) - 1
+    leading, rest = len(shapes[index]) - 1, len(shapes[table]) - 1
     ties.pin(table, [0])
     ties.pin(index, [leading])
-    for axis in range(leading):
-        ties.tie_axes(index, axis, out, axis)
-    for axis in range(1, len(shapes[table])):
-        ties.tie_axes(table, axis, out, leading + axis - 1)
+    ties.tie_axes(index, range(leading), out, range(leading))
+    ties.tie_axes(table, range(1, 1 + rest), out, range(leading, leading + rest))
 
 
 def _regroup(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -> None:
@@ -151,7 +130,7 @@ def _regroup(ties: Ties, a: int, of_a: list[int], out: int, of_out: list[int]) -
     is in them: the first may leave.
     """
     if len(of_a) == len(of_out) == 1:
-        ties.tie_axes(a, of_a[0], out, of_out[0])
+        ties.tie_axes(a, of_a, out, of_out)
         return
     if len(of_a) > 1 and len(of_out) > 1:
         ties.pin(a, of_a)
@@ -175,16 +154,14 @@ def _reshape(op: Op, ties: Ties) -> None:
 def _elementwise(op: Op, ties: Ties) -> None:
     (out,), shapes = op.outputs, ties.program.shapes
     for number in op.inputs:
-        for axis, size in enumerate(shapes[number]):
-            if size == shapes[out][axis]:  # else it is one number for all of them
-                ties.tie_axes(number, axis, out, axis)
+        whole = [axis for axis, size in enumerate(shapes[number]) if size == shapes[out][axis]]  # else one number for all
+        ties.tie_axes(number, whole, out, whole)
 
 
 def _reduce(op: Op, ties: Ties) -> None:
     (a,), (out, *_), axes = op.inputs, op.outputs, op.attributes["axes"]
     rest = [axis for axis in range(len(ties.program.shapes[a])) if axis not in axes]
-    for of_out, axis in enumerate(rest):
-        ties.tie_axes(a, axis, out, of_out)
+    ties.tie_axes(a, rest, out, range(len(rest)))
     if op.name != "reduce_sum":
         ties.pin(a, axes)
 
@@ -193,22 +170,22 @@ def _window(op: Op, ties: Ties) -> None:
     (a, *_), (out, *_), of = op.inputs, op.outputs, op.attributes
     for axis, triple in enumerate(zip(of["window"], of["strides"], of["sides"], strict=True)):
         if triple == (1, 1, [0, 0]):
-            ties.tie_axes(a, axis, out, axis)
+            ties.tie_axes(a, [axis], out, [axis])
         else:
             ties.pin(a, [axis])
             ties.pin(out, [axis])
 
 
 def _transpose(op: Op, ties: Ties) -> None:
-    for of_out, axis in enumerate(op.attributes["order"]):
-        ties.tie_axes(op.inputs[0], axis, op.outputs[0], of_out)
+    order = op.attributes["order"]
+    ties.tie_axes(op.inputs[0], order, op.outputs[0], range(len(order)))
 
 
 def _broadcast(op: Op, ties: Ties) -> None:
     (a,), (out,), shapes = op.inputs, op.outputs, ties.program.shapes
     for axis, of_out in enumerate(op.attributes["axes"]):
         if shapes[a][axis] == shapes[out][of_out]:
-            ties.tie_axes(a, axis, out, of_out)
+            ties.tie_axes(a, [axis], out, [of_out])
 
 
 def _concatenate(op: Op, ties: Ties) -> None:
@@ -242,7 +219,12 @@ def _pad(op: Op, ties: Ties) -> None:
         ties.tie(ties.slices(a, axis), ties.slices(out, axis)[low : low + shapes[a][axis]])
 
 
-MOVEMENTS: dict[str, Callable[[Op, Ties], None]] = {
+RULES: dict[str, Callable[[Op, Ties], None]] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(reader.WINDOW, _window),
+    **dict.fromkeys(reader.REDUCE, _reduce),
+    "dot": _dot,
+    "conv": _conv,
     "lookup": _lookup,
     "transpose": _transpose,
     "broadcast": _broadcast,

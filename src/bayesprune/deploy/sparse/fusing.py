@@ -1,8 +1,9 @@
 """A linear operation of a program, and what is done to its result number by number, in one."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,34 +49,34 @@ class Segment:
     act: str = "none"
     taken: tuple[int, ...] = field(default=())
 
+    @property
+    def matrix(self) -> Pattern:
+        """The pattern of M, where it is small enough to have one."""
+        assert self.pattern is not None
+        return self.pattern
+
     def values(self, weights: np.ndarray) -> np.ndarray:
         """The entries of M, scaled."""
-        assert self.pattern is not None
-        values = weights.reshape(-1)[self.pattern.places]
-        return values if self.scale is None else values * self.scale[self.pattern.rows]
+        values = weights.reshape(-1)[self.matrix.places]
+        return values if self.scale is None else values * self.scale[self.matrix.rows]
 
 
-@runtime_checkable
-class SegmentGraph(Protocol):
-    """What is known of a program: ``users``: by array the operations that read it, -1: it is the result."""
+@dataclass(eq=False)
+class Fuser:
+    """Takes in the operations after a linear one, while each is the only one to read what was made before it.
+
+    ``known``, ``random``: as of a `Finder`; ``users``: by array the operations that read it, -1: it is the result.
+    """
 
     program: OpProgram
     known: Mapping[int, np.ndarray]
     random: Mapping[int, StoredPlace]
-    users: dict[int, list[int]]
-
-
-class Fuser:
-    """Takes in the operations after a linear one, while each is the only one to read what was made before it."""
-
-    def __init__(self, graph: SegmentGraph, start: Segment) -> None:
-        self.graph, self.now = graph, start
-        self.ndim = start.lead + len(start.shape)
-        self.size = int(np.prod(start.shape, dtype=int))
+    users: Mapping[int, list[int]]
+    now: Segment
 
     def segment(self) -> Segment:
-        while (users := self.graph.users.get(self.now.output, [-1]))[0] >= 0:
-            ops = [self.graph.program.ops[index] for index in users]
+        while (users := self.users.get(self.now.output, [-1]))[0] >= 0:
+            ops = [self.program.ops[index] for index in users]
             if len(users) == 1 and self.affine(ops[0], users[0]):
                 continue
             self.activation(users, ops)
@@ -83,7 +84,7 @@ class Fuser:
         return self.now
 
     def take(self, *indices: int, **changes: Any) -> None:
-        output = self.graph.program.ops[indices[-1]].outputs[0]
+        output = self.program.ops[indices[-1]].outputs[0]
         self.now = replace(self.now, output=output, taken=(*self.now.taken, *indices), **changes)
 
     def affine(self, op: Op, index: int) -> bool:
@@ -92,13 +93,13 @@ class Fuser:
             return False
         first = op.inputs[0] == self.now.output
         other = op.inputs[1] if first else op.inputs[0]
-        if other in self.graph.random and op.name == "add" and self.now.bias is None:
-            place = self.graph.random[other]
+        if other in self.random and op.name == "add" and self.now.bias is None:
+            place = self.random[other]
             where = self.spread(place.where)
             if where is not None:
                 self.take(index, bias=StoredPlace(place.number, where))
             return where is not None
-        value = self.spread(self.graph.known[other]) if other in self.graph.known else None
+        value = self.spread(self.known[other]) if other in self.known else None
         if value is None:
             return False
         scale = 1.0 if self.now.scale is None else self.now.scale.astype(float)
@@ -118,7 +119,7 @@ class Fuser:
                     scale, shift = scale / value, shift / value
                 case _:
                     return False
-            scales, shifts = (np.broadcast_to(v, self.size).astype(np.float32) for v in (scale, shift))
+            scales, shifts = (np.broadcast_to(v, math.prod(self.now.shape)).astype(np.float32) for v in (scale, shift))
         if not (np.isfinite(scales).all() and np.isfinite(shifts).all()):
             return False
         changed = (scales != (1 if self.now.scale is None else self.now.scale)).any()
@@ -130,7 +131,7 @@ class Fuser:
     def spread(self, value: np.ndarray) -> np.ndarray | None:
         """A number for each of the result's; None: they differ from row to row, or are more, so that the result would grow."""
         own = (1,) * self.now.lead + self.now.shape
-        if value.ndim not in (0, self.ndim) or any(n not in (1, m) for n, m in zip(value.shape, own, strict=False)):
+        if value.ndim not in (0, len(own)) or any(n not in (1, m) for n, m in zip(value.shape, own, strict=False)):
             return None
         return np.broadcast_to(value.reshape(value.shape[self.now.lead :]), self.now.shape).reshape(-1)
 
@@ -149,13 +150,13 @@ class Fuser:
         if names in (["tanh"], ["logistic"]):
             self.take(users[0], act=names[0])
         elif names == ["max"]:
-            other = self.graph.known.get(next((i for i in ops[0].inputs if i != number), -1))
+            other = self.known.get(next((i for i in ops[0].inputs if i != number), -1))
             if other is not None and not np.any(other) and self.spread(other) is not None:
                 self.take(users[0], act="relu")
         elif sorted(names) == ["logistic", "mul"]:
             (gate, _), (product, op) = sorted(zip(users, ops, strict=True), key=lambda pair: pair[1].name)
-            made = self.graph.program.ops[gate].outputs[0]
-            if set(op.inputs) == {number, made} and self.graph.users[made] == [product]:
+            made = self.program.ops[gate].outputs[0]
+            if set(op.inputs) == {number, made} and self.users[made] == [product]:
                 self.take(gate, product, act="silu")
         elif len(self.now.shape) == self.now.lead == 1 and set(names) == {"reduce_max", "sub"}:
             chain = self.softmax(number)
@@ -164,7 +165,7 @@ class Fuser:
 
     def softmax(self, number: int) -> list[int]:
         """exp(a - max a) / sum exp(a - max a), operation by operation; empty: it is something else."""
-        ops, at, found = self.graph.program.ops, number, list[int]()
+        ops, at, found = self.program.ops, number, list[int]()
         for name in SOFTMAX:
             step = self.only(at, name)
             if step is None and name == "max":  # against minus infinity, in some versions of JAX only
@@ -174,7 +175,7 @@ class Fuser:
             found.append(step[0])
             at = step[1].outputs[0]
         made = {ops[index].name: ops[index] for index in found}
-        lowest = [self.graph.known.get(i) for i in made["max"].inputs] if "max" in made else []
+        lowest = [self.known.get(i) for i in made["max"].inputs] if "max" in made else []
         shifted, powers = made["sub"], made["exp"].outputs[0]
         within = [number, *(ops[index].outputs[0] for index in found[:-1])]
         exact = (
@@ -182,12 +183,12 @@ class Fuser:
             and all(np.isneginf(value).all() for value in lowest if value is not None)
             and shifted.inputs[0] == number
             and made["div"].inputs[0] == powers
-            and all(i in found for array in within for i in self.graph.users[array])
+            and all(i in found for array in within for i in self.users[array])
         )
         return found if exact else []
 
     def only(self, number: int, name: str) -> tuple[int, Op] | None:
         """The one operation that reads an array, if it has that name."""
-        ops = self.graph.program.ops
-        users = [index for index in self.graph.users.get(number, [-1]) if index < 0 or ops[index].name == name]
+        ops = self.program.ops
+        users = [index for index in self.users.get(number, [-1]) if index < 0 or ops[index].name == name]
         return (users[0], ops[users[0]]) if len(users) == 1 and users[0] >= 0 else None

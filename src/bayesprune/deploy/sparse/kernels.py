@@ -17,7 +17,7 @@ from bayesprune.deploy.sparse.threads import in_parts, workers
 
 KERNELS = ("dense", "csr", "numba")
 FEW = 6  # rows at most that are quicker one by one, where a matrix has runs
-Kernel = Callable[[np.ndarray, int], np.ndarray]  # (operand, number of rows) -> result
+Kernel = Callable[[np.ndarray], np.ndarray]  # operand -> result
 
 
 def has_numba() -> bool:
@@ -95,8 +95,8 @@ def dense(segment: Segment, weights: np.ndarray) -> Kernel:
     function = step(segment.op)
     scale, shift = (None if v is None else v.reshape(segment.shape) for v in (segment.scale, segment.shift))
 
-    def kernel(a: np.ndarray, rows: int) -> np.ndarray:
-        made = np.asarray(function(rows, a, weights) if len(segment.op.inputs) == 2 else function(rows, a))
+    def kernel(a: np.ndarray) -> np.ndarray:
+        made = np.asarray(function(len(a), a, weights) if len(segment.op.inputs) == 2 else function(len(a), a))
         if scale is not None:
             made *= scale
         if shift is not None:
@@ -108,13 +108,12 @@ def dense(segment: Segment, weights: np.ndarray) -> Kernel:
 
 def csr(segment: Segment, weights: np.ndarray) -> Kernel:
     """The sparse product by SciPy, rows along the last axis, so that it goes over them number by number."""
-    pattern = segment.pattern
-    assert pattern is not None
+    pattern = segment.matrix
     shape = (pattern.height, pattern.width)
     matrix = csr_matrix((segment.values(weights), pattern.columns, pattern.ptr), shape, copy=False)
     shift = None if segment.shift is None else segment.shift[:, None]
 
-    def kernel(a: np.ndarray, rows: int) -> np.ndarray:
+    def kernel(a: np.ndarray) -> np.ndarray:
         made = matrix @ a.reshape(-1, pattern.width).T
         if shift is not None:
             made += shift
@@ -130,11 +129,10 @@ class LayerKernels:
     """
 
     def __init__(self, segments: Sequence[Segment], gaps: bool = False) -> None:
-        assert segments[0].pattern is not None
-        self.lead, self.shape, self.width = segments[0].lead, segments[-1].shape, segments[0].pattern.width
+        self.lead, self.shape, self.width = segments[0].lead, segments[-1].shape, segments[0].matrix.width
         self.segments, inputs, places = in_lines(segments, gaps)
         outputs = places[-1].astype(np.int32)
-        self.patterns = [segment.pattern for segment in self.segments if segment.pattern is not None]
+        self.patterns = [segment.matrix for segment in self.segments]
         offsets = np.cumsum([0, *(len(p.columns) for p in self.patterns)])
         ptr = np.concatenate([[0], *(p.ptr[1:] + at for p, at in zip(self.patterns, offsets, strict=False))])
         heights = np.array([p.height for p in self.patterns], np.int32)
@@ -168,7 +166,7 @@ def chain(segments: Sequence[Segment], weights: Sequence[np.ndarray]) -> Kernel:
     lines, work = runs(single.patterns, entries, single.gaps), sum(map(len, entries))
     alone, few = (*single.structure, np.concatenate(entries), bias, *lines), FEW if len(lines.values) else 1
 
-    def kernel(a: np.ndarray, rows: int) -> np.ndarray:
+    def kernel(a: np.ndarray) -> np.ndarray:
         x = np.ascontiguousarray(a.reshape(-1, layers.width), np.float32)
         out = np.empty((len(x), layers.size), np.float32)
         if len(x) <= few:

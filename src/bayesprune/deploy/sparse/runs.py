@@ -66,15 +66,12 @@ def in_lines(segments: Sequence[Segment], gaps: bool) -> tuple[list[Segment], np
     result up to the length of the lines that it reads, so that all its lines make one run; what is there is of no use.
     With them, the numbers of a row that are read, in order; and for each segment where each number of its result is.
     """
-    first = segments[0].pattern
-    assert first is not None
+    first = segments[0].matrix
     inputs, place = _inputs(segments[0], np.unique(first.columns)), np.zeros(first.width, np.int64)
     place[inputs] = np.arange(len(inputs))
     found, places, width = list[Segment](), list[np.ndarray](), len(inputs)
     for segment in segments:
-        pattern = segment.pattern
-        assert pattern is not None
-        pattern = pattern._replace(columns=place[pattern.columns], width=width)
+        pattern = segment.matrix._replace(columns=place[segment.matrix.columns], width=width)
         place = _places(segment, pattern, gaps)
         width = int(place.max()) + 1
         order = np.argsort(place)

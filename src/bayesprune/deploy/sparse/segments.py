@@ -97,7 +97,7 @@ class Finder:
         for index, op in enumerate(self.program.ops):
             start = None if index in taken else self.start(index, op)
             if start is not None:
-                found.append(Fuser(self, start).segment())
+                found.append(Fuser(self.program, self.known, self.random, self.users, start).segment())
                 taken.update(found[-1].taken)
         return found
 

@@ -29,14 +29,10 @@ def _branches(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value
     if isinstance(chooser, Signals) and chooser.literal is not None:
         return walk.closed(branches[min(max(int(chooser.literal), 0), len(branches) - 1)], rest)
     made = [walk.closed(branch, rest) for branch in branches]
-
-    def signals(value: Value, reason: str) -> Signals:
-        return walk.recorder.as_signals(value, reason) if isinstance(value, Weights) else value
-
-    chooser = signals(chooser, "chooses a branch")
+    chooser = walk.recorder.as_signals(chooser, "chooses a branch")
     if all(len({id(value) for value in column}) == 1 for column in zip(*made, strict=True)) or len(branches) == 1:
         return made[0]
-    given = [[signals(value, "given by a branch") for value in column] for column in zip(*made, strict=True)]
+    given = [[walk.recorder.as_signals(value, "given by a branch") for value in column] for column in zip(*made, strict=True)]
     return [read_elementwise(walk.recorder, _SELECT, {}, [chooser, *column]) for column in given]
 
 

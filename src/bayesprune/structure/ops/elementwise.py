@@ -14,8 +14,9 @@ import jax.numpy as jnp
 
 from bayesprune.structure.elementwise import read_elementwise
 from bayesprune.structure.jaxprs import Equation
+from bayesprune.structure.ops.movement import whole
 from bayesprune.structure.primitive import Numbers, Params, Primitive, Products, Walk
-from bayesprune.structure.values import Shape, Value
+from bayesprune.structure.values import Value
 
 
 def _each(params: Params, numbers: Numbers) -> Products:
@@ -95,10 +96,6 @@ def _erf_inv(params: Params, shapes: Sequence[Any], known: Sequence[Any]) -> Any
     return function
 
 
-def _in_place(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
-    return axis if axis < len(out) and shape[axis] == out[axis] else None
-
-
 def function(
     name: str, numpy: str = "", onnx: str | Callable[..., Any] = "", terms: Callable[..., Any] = _always, **more: Any
 ) -> Primitive:
@@ -107,7 +104,7 @@ def function(
     def read(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
         return [read_elementwise(walk.recorder, record, equation.params, inputs)]
 
-    record = Primitive(name, terms, read, **{"axis": _in_place, "plan": name if numpy else "", **more}, numpy=numpy, onnx=onnx)
+    record = Primitive(name, terms, read, **{"axis": whole, "plan": name if numpy else "", **more}, numpy=numpy, onnx=onnx)
     return record
 
 
@@ -121,6 +118,11 @@ def same(name: str, **more: Any) -> Primitive:
     return function(name, terms=_each, **{"linear": "sum", "same": True, "keeps": True, **more})
 
 
+def _of_c(name: str) -> dict[str, Any]:
+    """The names of a function that C's library has under JAX's, as ONNX has; NumPy writes arc for the a of an inverse."""
+    return {"numpy": f"arc{name[1:]}" if name.startswith("a") else name, "onnx": name.capitalize(), "c": f"{name}f({{0}})"}
+
+
 # Of several nodes of ONNX; exp(a) - 1 and log(1 + a) as they stand would lose the digits of a small a.
 _CBRT = lambda add, a: add("Mul", add("Sign", a), add("Pow", add("Abs", a), 1 / 3))  # noqa: E731
 _EXPM1 = lambda add, a: add("Mul", add("Tanh", add("Mul", a, 0.5)), add("Add", add("Exp", a), 1))  # noqa: E731
@@ -131,25 +133,15 @@ _CLAMP = "{0} != {0} || {2} != {2} ? NAN : {1} < {0} ? ({0} < {2} ? {0} : {2}) :
 
 RECORDS = [
     # functions of one number
+    *[function(name, **_of_c(name)) for name in ("acos", "acosh", "cos", "cosh", "exp", "log")],
+    *[odd(name, **_of_c(name)) for name in ("asin", "asinh", "atan", "atanh", "sin", "sinh", "tan", "tanh")],
+    *[odd(name, **_of_c(name)) for name in ("ceil", "erf", "floor", "sqrt")],
     odd("abs", "abs", "Abs", c="fabsf({0})"),
-    function("acos", "arccos", "Acos", c="acosf({0})"),
-    function("acosh", "arccosh", "Acosh", c="acoshf({0})"),
-    odd("asin", "arcsin", "Asin", c="asinf({0})"),
-    odd("asinh", "arcsinh", "Asinh", c="asinhf({0})"),
-    odd("atan", "arctan", "Atan", c="atanf({0})"),
-    odd("atanh", "arctanh", "Atanh", c="atanhf({0})"),
     odd("cbrt", "cbrt", _CBRT, c="cbrtf({0})"),
-    odd("ceil", "ceil", "Ceil", c="ceilf({0})"),
-    function("cos", "cos", "Cos", c="cosf({0})"),
-    function("cosh", "cosh", "Cosh", c="coshf({0})"),
-    odd("erf", "erf", "Erf", c="erff({0})"),
     function("erfc", "erfc", lambda add, a: add("Sub", 1, add("Erf", a)), c="erfcf({0})"),
-    function("exp", "exp", "Exp", c="expf({0})"),
     function("exp2", "exp2", lambda add, a: add("Pow", 2, a), c="exp2f({0})"),
     odd("expm1", "expm1", _EXPM1, c="expm1f({0})"),
-    odd("floor", "floor", "Floor", c="floorf({0})"),
     function("is_finite", "isfinite", _FINITE, c="isfinite({0})"),
-    function("log", "log", "Log", c="logf({0})"),
     odd("log1p", "log1p", _LOG1P, c="log1pf({0})"),
     function("logistic", "logistic", "Sigmoid", c="1.0f / (1.0f + expf(-({0})))"),
     odd("neg", "negative", "Neg", linear="sum", keeps=True, c="-({0})"),
@@ -157,12 +149,7 @@ RECORDS = [
     odd("round", "round", "Round", c="rintf({0})"),
     function("rsqrt", "rsqrt", lambda add, a: add("Reciprocal", add("Sqrt", a)), c="1.0f / sqrtf({0})"),
     odd("sign", "sign", "Sign", kind="f", c="{0} != {0} ? {0} : (float)(({0} > 0.0f) - ({0} < 0.0f))"),
-    odd("sin", "sin", "Sin", c="sinf({0})"),
-    odd("sinh", "sinh", "Sinh", c="sinhf({0})"),
-    odd("sqrt", "sqrt", "Sqrt", c="sqrtf({0})"),
     odd("square", "square", lambda add, a: add("Mul", a, a), c="{0} * {0}"),
-    odd("tan", "tan", "Tan", c="tanf({0})"),
-    odd("tanh", "tanh", "Tanh", c="tanhf({0})"),
     function("integer_pow", "power", lambda add, a, y: add("Pow", a, y), _whole_power, kind="f"),
     # of two
     function("add", "add", "Add", _each, linear="sum", c="{0} + {1}"),
@@ -206,5 +193,5 @@ RECORDS = [
         function(name)
         for name in ("regularized_incomplete_beta", "shift_left", "shift_right_arithmetic", "shift_right_logical")
     ],
-    Primitive("bitcast_convert_type", axis=_in_place),
+    Primitive("bitcast_convert_type", axis=whole),
 ]

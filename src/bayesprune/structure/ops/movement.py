@@ -147,8 +147,8 @@ def unless(key: str) -> Callable[..., int | None]:
 
 
 def whole(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
-    """Of a piece of the operand, or a piece put into it, that has the whole of the axis."""
-    return axis if shape[axis] == out[axis] else None
+    """Of a piece of the operand, or a piece put into it, that has the whole of the axis; and entry by entry."""
+    return axis if axis < len(out) and shape[axis] == out[axis] else None
 
 
 def _axis_of_reshape(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
@@ -181,8 +181,7 @@ def _concatenated(walk: Walk, equation: Equation, inputs: list[Value]) -> list[V
     weights = [value for value in inputs if isinstance(value, Weights)]
     if len(weights) == len(inputs):
         return [_joined_weights(weights, shapes, axis)]
-    recorder = walk.recorder
-    parts = [recorder.as_signals(one, "concatenated with data") if isinstance(one, Weights) else one for one in inputs]
+    parts = [walk.recorder.as_signals(one, "concatenated with data") for one in inputs]
     return [made_of(_side_by_side(walk, [part.labels for part in parts], shapes, axis), parts)]
 
 

@@ -51,18 +51,9 @@ def follows(below: Integer[np.ndarray, " nodes"], roots: Integer[np.ndarray, " t
     return bool(((below[inner] > inner) & (below[inner] + 1 < last)).all())
 
 
-def by_gathers(
-    x: jax.Array,
-    column: jax.Array,
-    at: jax.Array,
-    below: jax.Array,
-    values: jax.Array,
-    roots: jax.Array,
-    *,
-    turns: int,
-    depth: int,
-) -> jax.Array:
+def by_gathers(x: jax.Array, *nodes: jax.Array, turns: int, depth: int) -> jax.Array:
     """The same by operations that JAX has."""
+    column, at, below, values, roots = nodes
     rows, numbers = x.shape[0], turns * values.shape[1]
 
     def one_down(_: object, node: jax.Array) -> jax.Array:
