@@ -17,14 +17,14 @@ from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.shown import line
 from bayesprune.core.types import PyTree
-from bayesprune.infer.laid_out import Laid, lay_out
+from bayesprune.infer.laid_out import lay_out
 from bayesprune.infer.predict import blocks_of, check_inputs, mean_over, networks
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
 from bayesprune.train.feed import WholeFeed
 from bayesprune.train.result import FitResult
-from bayesprune.train.run import run
+from bayesprune.train.run import Laid, run
 from bayesprune.train.start import start
 from bayesprune.train.state import CHUNK
 from bayesprune.train.stopping import NeverStop
@@ -169,7 +169,7 @@ def _fit(laid: Laid, num_steps: int, every: int = 0) -> FitResult:
     """The first ``num_steps`` of the fit alone; with an act after every ``every`` of them, if that is not 0."""
     periods = Periods(num_steps, every, 0, 0)
     watch = laid.watch._replace(data=None, early_stop=NeverStop(), callbacks=())
-    fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, periods, watch, None, False)
+    fit = run(laid._replace(periods=periods, watch=watch, progress=False, returns=False))
     jax.block_until_ready(fit.params)
     return fit
 
@@ -221,7 +221,7 @@ def _evaluations(laid: Laid, tried: FitResult) -> _Between:
         return _Between()
     watch = laid.watch
     see = lambda: watch.evaluate(  # noqa: E731
-        laid.rng_key, laid.program, tried.params, watch.data, mask=tried.mask, num_samples=watch.num_samples
+        laid.rng_key, laid.recipe.program, tried.params, watch.data, mask=tried.mask, num_samples=watch.num_samples
     )
     (cold, _), (again, figures) = _timed(see), _timed(see)
     left = 8 * (len(figures) + 1) * number  # and the step of each
@@ -230,12 +230,13 @@ def _evaluations(laid: Laid, tried: FitResult) -> _Between:
 
 def _of_evaluation(laid: Laid, tried: FitResult) -> int:
     """Bytes of a block of held-out rows, twice, as it is cut on the host, and of what the mean over networks takes of it."""
-    if not isinstance(laid.program, BNN) or laid.watch.data is None:
+    program, watch = laid.recipe.program, laid.watch
+    if not isinstance(program, BNN) or watch.data is None:
         return 0
-    key, x, mask = check_inputs(laid.rng_key, laid.program, tried.params, laid.watch.data.x, tried.mask, laid.watch.num_samples)
-    params, number = networks(tried.params, laid.watch.num_samples)
+    key, x, mask = check_inputs(laid.rng_key, program, tried.params, watch.data.x, tried.mask, watch.num_samples)
+    params, number = networks(tried.params, watch.num_samples)
     block = next(iter(blocks_of(x)))
-    compiled = mean_over(laid.program, False).lower(key, params, mask, block, send(number)).compile()
+    compiled = mean_over(program, False).lower(key, params, mask, block, send(number)).compile()
     said: Any = compiled.memory_analysis()
     return 2 * _size(block) + int(said.temp_size_in_bytes + said.output_size_in_bytes)
 

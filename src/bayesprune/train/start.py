@@ -59,6 +59,11 @@ class Given(NamedTuple):
     storage: str
     init: Origin | None = None
 
+    @property
+    def params(self) -> dict[str, Any] | None:
+        """The parameters that it begins with; None: its own."""
+        return self.init_params if self.init is None else self.init.params
+
     def decisive(self) -> dict[str, Any]:
         """What of it decides a fit's result, by the names of `fit_svi`'s arguments; a fit from nothing does not say so."""
         given = self._asdict()
