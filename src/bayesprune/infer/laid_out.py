@@ -46,7 +46,6 @@ from bayesprune.model.samples import current_sample
 from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel, for_fit
-from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.run import Laid
 from bayesprune.train.share import automatic
@@ -122,7 +121,6 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
         program, feed.example, batch, optimizer=kernel, sparsifier=a.sparsifier, kl_weight=kl_weight, estimator=estimator,
         num_particles=a.num_particles, mesh=mesh, augment=a.augment, remat=a.remat, verified=plan.verified,
     )  # fmt: skip
-    check_quasi_newton(recipe, feed.example)
     watch = Watchers(a.evaluator, eval_data, a.eval_samples, a.early_stop, callbacks)
     return Laid(recipe, rng_key, feed, given, periods, watch, a.checkpoint, a.progress, returns)
 
