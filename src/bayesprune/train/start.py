@@ -223,7 +223,7 @@ def compiled_ahead(loop: Compiled, rng_key: jax.Array, data: WholeFeed | Stream)
     if any(leaf.committed for leaf in jax.tree.leaves((rng_key, data.first)) if isinstance(leaf, jax.Array)):
         yield
         return
-    carry = loop.init.eval_shape(rng_key, data.first)
+    carry = loop.init.eval_shape(rng_key, data.first)  # type: ignore[attr-defined]
     steps = loop.run.lower(carry, data.alike, {}, send(0, np.int32))
     with ThreadPoolExecutor(1, "bayesprune-compile") as thread:
         compiled = thread.submit(steps.compile)

@@ -8,7 +8,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,25 +22,6 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.train import remat
 
 STORAGES = ("masked", "active", "compact", "auto")
-
-
-@runtime_checkable
-class Storage(Protocol):
-    """How masks and parameters are kept."""
-
-    def keep_mask(self, mask: dict[str, Any]) -> dict[str, Any]: ...
-
-    def whole_mask(self, kept: dict[str, Any]) -> dict[str, Any]: ...
-
-    def keep(self, params: dict[str, Any], kept_mask: dict[str, Any]) -> dict[str, Any]: ...
-
-    def whole(self, params: dict[str, Any], kept_mask: dict[str, Any]) -> dict[str, Any]: ...
-
-    def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]: ...
-
-    def density(self, kept_mask: dict[str, Any]) -> float: ...
-
-    def thrifty(self, loss: Callable[..., Any]) -> Callable[..., Any]: ...
 
 
 @dataclass(frozen=True)
@@ -136,6 +117,9 @@ def _carry_over(old: jax.Array, new: jax.Array) -> Callable[[Any, Any], Any]:
         return jnp.where(found, leaf[place], fresh) if jnp.shape(leaf) == old.shape else leaf
 
     return move
+
+
+Storage = WithMask | Active
 
 
 def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Storage:
