@@ -11,7 +11,6 @@ import optax
 from jax.typing import ArrayLike
 from optax import LookaheadParams, LookaheadState
 
-from bayesprune.core.tracing import as_written
 from bayesprune.core.trees import of_kind
 from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Params
@@ -55,11 +54,9 @@ class Lookahead(Optax):
         value: ArrayLike | None = None,
         value_fn: Callable[[Params], Any] | None = None,
     ) -> tuple[Params, Slow]:
-        pair = LookaheadParams(params, state.slow)
-        update = optax.with_extra_args_support(self.optimizer).update
-        with as_written():
-            updates, inner = update(gradient, state.inner, pair, value=value, grad=gradient, value_fn=value_fn)
-            after = optax.apply_updates(pair, updates)
+        pair: Any = LookaheadParams(params, state.slow)
+        after: Any
+        after, inner = super().step(rng_key, gradient, pair, state.inner, value, value_fn)
         return after.fast, Slow(inner, after.slow)
 
     def evaluated(self, params: Params, state: PyTree) -> Params:
