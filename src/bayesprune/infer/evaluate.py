@@ -1,6 +1,6 @@
 """Held-out figures of a fitted network."""
 
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +24,6 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, Normal
 from bayesprune.posteriors.samples import draws_of, spread_out
 from bayesprune.report import metrics
-
-
-class Settings(TypedDict):
-    """Keyword arguments of every prediction."""
-
-    mask: dict[str, Any] | None
-    num_samples: int
 
 
 def evaluate(
@@ -83,7 +76,8 @@ def scored(
     check_bnn(bnn)
     check_params(params)
     assert params is not None  # for mypy: None was refused above
-    y, settings = data.y, Settings(mask=mask, num_samples=num_samples)
+    settings: dict[str, Any] = {"mask": mask, "num_samples": num_samples}
+    y = data.y
     likelihood: Any = bnn.likelihood
     likelihood.check(y, bnn.output_shape)
     if isinstance(likelihood, Masked):
