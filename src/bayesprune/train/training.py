@@ -231,8 +231,7 @@ class Training:
         return self.watch.show(moment, due)
 
     def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        params, whole_mask = self.processes.own(self.loop.whole(carry, mask, self.known))
-        return params, whole_mask
+        return self.processes.own(self.loop.whole(carry, mask, self.known))  # type: ignore[no-any-return]
 
     def _state(self, carry: Carry) -> dict[str, Any]:
         """What of a state must stay finite: it is what the next step is made from. Parameters both as they are and as they are
