@@ -142,17 +142,17 @@ class _Loop(NamedTuple):
 
 
 def _of_loop(laid: Laid, probe_seconds: float) -> _Loop:
-    begun = start(laid.recipe, laid.rng_key, laid.feed, laid.given)
-    data, mask, run_steps = laid.feed.alike, begun.sparse.mask, begun.loop.run
-    said: Any = run_steps.lower(begun.carry, data, mask, send(0, np.int32)).compile().memory_analysis()
-    copied = _size(begun.carry.params)  # for the day the loss is not finite
+    loop, carry, sparse, _ = start(laid.recipe, laid.rng_key, laid.feed, laid.given)
+    data, mask, run_steps = laid.feed.alike, sparse.mask, loop.run
+    said: Any = run_steps.lower(carry, data, mask, send(0, np.int32)).compile().memory_analysis()
+    copied = _size(carry.params)  # for the day the loss is not finite
     kept_bytes = int(said.argument_size_in_bytes) + copied
     of_steps = said.output_size_in_bytes + said.temp_size_in_bytes - said.alias_size_in_bytes
     found = _Loop(kept_bytes + int(of_steps), kept_bytes, _size(data))
     if not isinstance(laid.feed, WholeFeed):
         return found
     some = lambda carry, steps: jax.block_until_ready(run_steps(carry, data, mask, send(steps, np.int32)))  # noqa: E731
-    (carry, _, _), steps, count, seconds = some(begun.carry, 1), 16, 0, 0.0
+    (carry, _, _), steps, count, seconds = some(carry, 1), 16, 0, 0.0
     while seconds < probe_seconds:
         taken, (carry, _, done) = _timed(functools.partial(some, carry, steps))
         count, seconds, steps = count + int(done), seconds + taken, min(CHUNK, 4 * steps)
