@@ -72,7 +72,6 @@ def _periods(a: SimpleNamespace, epoch: int, acts: bool, evaluates: bool) -> Per
     return Periods.of(
         a.num_steps,
         epoch=epoch,
-        stacklevel=5,
         every=(acts, a.every),
         eval_every=(evaluates, a.eval_every),
         checkpoint_every=(a.checkpoint is not None, a.checkpoint_every),

@@ -47,14 +47,7 @@ class Periods(NamedTuple):
     acts: tuple[int, int] | None = None
 
     @classmethod
-    def of(
-        cls,
-        num_steps: int,
-        epoch: int,
-        callback_every: int | None = None,
-        stacklevel: int = 3,
-        **wanted: tuple[bool, int | None],
-    ) -> "Periods":
+    def of(cls, num_steps: int, epoch: int, callback_every: int | None = None, **wanted: tuple[bool, int | None]) -> "Periods":
         """From pairs (whether, period or None for one epoch) by name; a ``callback_every`` of None is 0."""
         wanted = wanted | {"callback_every": (callback_every is not None, callback_every)}
         for name, (_, period) in wanted.items():
@@ -63,7 +56,8 @@ class Periods(NamedTuple):
         idle = [name for name, (used, period) in wanted.items() if period is not None and not used]
         if idle:
             message = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
-            warnings.warn(f"{message}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=stacklevel)
+            # Of the caller of `fit_svi`.
+            warnings.warn(f"{message}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=5)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
         return cls(num_steps=num_steps, stops=(), acts=None, **chosen)
 
