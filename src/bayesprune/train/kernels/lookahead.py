@@ -1,14 +1,12 @@
 """`optax.lookahead` as a kernel: the fast parameters are trained, the slow ones are what is evaluated."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jax.typing import ArrayLike
 from optax import LookaheadParams, LookaheadState
 
 from bayesprune.core.trees import of_kind
@@ -45,18 +43,10 @@ class Lookahead(Optax):
     def init(self, params: Params) -> Slow:
         return Slow(self.optimizer.init(LookaheadParams.init_synced(params)), jax.tree.map(jnp.copy, params))
 
-    def step(
-        self,
-        rng_key: jax.Array,
-        gradient: Params,
-        params: Params,
-        state: Slow,
-        value: ArrayLike | None = None,
-        value_fn: Callable[[Params], Any] | None = None,
-    ) -> tuple[Params, Slow]:
+    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Slow, **loss: Any) -> tuple[Params, Slow]:
         pair: Any = LookaheadParams(params, state.slow)
         after: Any
-        after, inner = super().step(rng_key, gradient, pair, state.inner, value, value_fn)
+        after, inner = super().step(rng_key, gradient, pair, state.inner, **loss)
         return after.fast, Slow(inner, after.slow)
 
     def evaluated(self, params: Params, state: PyTree) -> Params:

@@ -46,6 +46,7 @@ class Optax:
         gradient: Params,
         params: Params,
         state: PyTree,
+        *,
         value: ArrayLike | None = None,
         value_fn: Callable[[Params], Any] | None = None,
     ) -> tuple[Params, Any]:
