@@ -114,8 +114,8 @@ def price(
     few = min(FEW, laid.periods.num_steps)
     cold, _ = _timed(lambda: _fit(laid, few))
     warm, tried = _timed(lambda: _fit(laid, few))
-    loop = _of_loop(laid, probe_seconds)
-    step_seconds = loop.step_seconds or _by_differences(laid, few, warm, probe_seconds)
+    memory_bytes, kept_bytes, data_bytes, step_seconds = _of_loop(laid, probe_seconds)
+    step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
     acts, evaluations = _acts(laid, few, warm), _evaluations(laid, tried)
     return Price(
         max(cold - warm, 0.0) + acts.compile_seconds + evaluations.compile_seconds,
@@ -126,31 +126,23 @@ def price(
         acts.number,
         evaluations.seconds,
         evaluations.number,
-        max(loop.memory_bytes, loop.kept_bytes + evaluations.memory_bytes),
-        loop.data_bytes,
+        max(memory_bytes, kept_bytes + evaluations.memory_bytes),
+        data_bytes,
         _file_bytes(tried, laid.periods.num_steps) + acts.file_bytes + evaluations.file_bytes,
     )
 
 
-class _Loop(NamedTuple):
+def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, int, float]:
     """Bytes that the compiled loop holds at once, that are kept when it has run, and of the data; seconds of a step, or 0."""
-
-    memory_bytes: int
-    kept_bytes: int
-    data_bytes: int
-    step_seconds: float = 0.0
-
-
-def _of_loop(laid: Laid, probe_seconds: float) -> _Loop:
     loop, carry, sparse, _ = start(laid.recipe, laid.rng_key, laid.feed, laid.given)
     data, mask, run_steps = laid.feed.alike, sparse.mask, loop.run
     said: Any = run_steps.lower(carry, data, mask, send(0, np.int32)).compile().memory_analysis()
     copied = _size(carry.params)  # for the day the loss is not finite
     kept_bytes = int(said.argument_size_in_bytes) + copied
     of_steps = said.output_size_in_bytes + said.temp_size_in_bytes - said.alias_size_in_bytes
-    found = _Loop(kept_bytes + int(of_steps), kept_bytes, _size(data))
+    sizes = kept_bytes + int(of_steps), kept_bytes, _size(data)
     if not isinstance(laid.feed, WholeFeed):
-        return found
+        return *sizes, 0.0
     some = lambda carry, steps: jax.block_until_ready(run_steps(carry, data, mask, send(steps, np.int32)))  # noqa: E731
     (carry, _, _), steps, count, seconds = some(carry, 1), 16, 0, 0.0
     while seconds < probe_seconds:
@@ -158,7 +150,7 @@ def _of_loop(laid: Laid, probe_seconds: float) -> _Loop:
         count, seconds, steps = count + int(done), seconds + taken, min(CHUNK, 4 * steps)
         if not int(done):  # it diverges, which is for the fit to say
             break
-    return found._replace(step_seconds=seconds / max(count, 1))
+    return *sizes, seconds / max(count, 1)
 
 
 def _size(tree: PyTree) -> int:
