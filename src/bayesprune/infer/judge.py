@@ -152,7 +152,6 @@ def figures_where_observed(
         return figures_of_numbers(loc, targets[:, None], scale) | nll, None
     if getattr(inner, "exposure", None) is not None:
         mean = inner.apart(y)[1] * mean.reshape(present.shape)
-        return {"rmse": metrics.rmse(mean[present], targets)} | nll, None
     figures = {"rmse": metrics.rmse(mean.reshape(present.shape)[present], targets)} if mean.size == present.size else {}
     if kind == "values" and present.size == y.size:
         found = sampled_by_target(rng_key, bnn, params, data.x, masked.filled(y), mask, num_samples)
