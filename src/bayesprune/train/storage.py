@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core import masks
-from bayesprune.core.checks import check_name
 from bayesprune.core.types import Sparsifier
 from bayesprune.posteriors.params import stems
 from bayesprune.prune.keep_all import KeepAll
@@ -123,11 +122,10 @@ Storage = WithMask | Active
 
 
 def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Storage:
-    """The storage of a name for a fit that starts from ``mask``.
+    """The storage of a name, one of `STORAGES`, for a fit that starts from ``mask``.
 
-    Raises `ValueError` for an unknown name, and for "active" where there is no mask or its counts would change.
+    Raises `ValueError` for "active" where there is no mask or its counts would change.
     """
-    check_name("storage", name, STORAGES)
     if name != "active":  # the others have whole arrays between steps; `train.shrinking` knows what they do with them
         return MASKED
     if not mask:
