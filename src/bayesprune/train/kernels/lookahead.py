@@ -43,10 +43,11 @@ class Lookahead(Optax):
     def init(self, params: Params) -> Slow:
         return Slow(self.optimizer.init(LookaheadParams.init_synced(params)), jax.tree.map(jnp.copy, params))
 
-    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: Slow, **loss: Any) -> tuple[Params, Slow]:
-        pair: Any = LookaheadParams(params, state.slow)
-        after: Any
-        after, inner = super().step(rng_key, gradient, pair, state.inner, **loss)
+    def step(
+        self, rng_key: jax.Array, gradient: Params, params: Params, state: Slow, *loss: Any, **named: Any
+    ) -> tuple[Params, Slow]:
+        pair = LookaheadParams(params, state.slow)
+        after, inner = super().step(rng_key, gradient, pair, state.inner, *loss, **named)
         return after.fast, Slow(inner, after.slow)
 
     def evaluated(self, params: Params, state: PyTree) -> Params:
