@@ -1,5 +1,6 @@
 """Chains that start at a trained fit, or where a run ended: the networks they start from, and the bits of one long run."""
 
+import inspect
 from functools import partial
 
 import flax.linen as nn
@@ -10,17 +11,15 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.infer.chain_starts import chain_starts
-from bayesprune.infer.laid_out import _moving
+from bayesprune.infer.laid_out import lay_out_chains
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import values_of
 from bayesprune.posteriors.samples import draws_of
-from bayesprune.train.sites import Example
 from tests.infer import programs
 from tests.infer.test_data import mapped
 
 KEY, DATA, SITE = jax.random.key(0), programs.classes(), "Dense_0.kernel"
 BNN = programs.small_bnn()
-EXAMPLE = Example.of(jax.tree.map(jnp.asarray, DATA))
 SETTINGS = {
     "batch_size": 16,
     "num_samples": 1,
@@ -32,9 +31,11 @@ SETTINGS = {
 
 def started(bnn: bp.BNN, init, num_chains: int = 1, **given):
     """The networks that chains start from, by sites, and their masks."""
-    moving = _moving(bnn)
-    starts = chain_starts(KEY, bnn, moving, EXAMPLE, init, given.get("init_params"), None, num_chains)
-    return [(values_of(moving.guide, start.init.params), start.init.mask) for start in starts]
+    call = inspect.signature(bp.fit_sgmcmc).bind(KEY, bnn, DATA, num_steps=10, **SETTINGS)
+    call.apply_defaults()
+    laid, _ = lay_out_chains(call.arguments)
+    starts = chain_starts(laid, bnn, init, given.get("init_params"), num_chains)
+    return [(values_of(laid.recipe.program.guide, start.init.params), start.init.mask) for start in starts]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import functools
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -23,29 +23,24 @@ from bayesprune.model.samples import params_at
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.train.continuation import Kept, Origin, keep, own_names
 from bayesprune.train.result import FitResult
-from bayesprune.train.sites import Example, Sites, sites_of
+from bayesprune.train.run import Laid
+from bayesprune.train.sites import Sites, sites_of
 from bayesprune.train.start import Given
 
 
 def chain_starts(
-    rng_key: jax.Array,
-    bnn: BNN,
-    moving: BNN,
-    example: Example,
-    init: FitResult | Pruned | None,
-    init_params: PyTree | None,
-    mask: Mask | None,
-    num_chains: int,
+    laid: Laid, bnn: BNN, init: FitResult | Pruned | None, init_params: PyTree | None, num_chains: int
 ) -> list[Given]:
-    """What each chain starts from. ``moving``: the network with the guide that a sampler moves.
+    """What each chain starts from. ``laid``: its run, of ``bnn`` with the guide that a sampler moves.
 
     Of a fit: its mean for one chain, for each of several a draw of its own. Of samples: the last of each chain, and of a single
     one its whole state. Raises `ValueError` and `TypeError` for another network's, and for what is no fit.
     """
     if init is None:
-        given = Given(None if init_params is None else as_params(init_params, "init_params"), mask, "masked")
-        return [given] * num_chains
+        params = None if init_params is None else as_params(init_params, "init_params")
+        return [laid.given._replace(init_params=params)] * num_chains
     check_origin(init, init_params)
+    moving, example = cast(BNN, laid.recipe.program), laid.feed.example
     sites, origin = sites_of(moving, example), Origin(init.params, init.mask, None, whole=False)
     drawn = bool(draws_of(init.params))
     points = not drawn and own_names(init.params) == own_names(_names(sites))
@@ -60,10 +55,10 @@ def chain_starts(
         origins = [origin] * num_chains
     else:
         network = jax.jit(by_one_thread(functools.partial(_network, bnn, num_chains == 1)))
-        keys = [stream(key_of(rng_key, chain, num_chains), OfAStep.STARTING) for chain in range(num_chains)]
+        keys = [stream(key_of(laid.rng_key, chain, num_chains), OfAStep.STARTING) for chain in range(num_chains)]
         own = {name: init.params[name] for name in own_names(init.params)}
         origins = [_at(moving, network(key, own, alive) | _others(init.params, sites), init.mask) for key in keys]
-    return [Given(None, mask, "masked", start) for start in origins]
+    return [laid.given._replace(init=start) for start in origins]
 
 
 def begun(starts: list[Given]) -> int:

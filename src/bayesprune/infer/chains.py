@@ -17,39 +17,27 @@ from bayesprune.train.fingerprint import fingerprint
 from bayesprune.train.processes import check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.result import FitResult
-from bayesprune.train.run import run
+from bayesprune.train.run import Laid, run
 from bayesprune.train.share import everywhere
 from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
 from bayesprune.train.sites import Example
 from bayesprune.train.snapshots import Snapshots
 from bayesprune.train.start import Given
-from bayesprune.train.state import Recipe
-from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watchers
 
 Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept
 
 
-def sequential(
-    recipe: Recipe,
-    rng_key: jax.Array,
-    data: WholeFeed | Stream,
-    starts: list[Given],
-    periods: Periods,
-    watch: Watchers,
-    checkpoint: str | PathLike[str] | None,
-    num_chains: int,
-    progress: bool | None,
-    returns: bool,
-) -> tuple[FitResult, list[Kept]]:
+def sequential(laid: Laid, starts: list[Given]) -> tuple[FitResult, list[Kept]]:
     """One chain after another, until one of them is ended: the last whole one as a fit with all losses, and what each has kept.
 
     Of a first chain that was ended, what it had kept by then; `KeyboardInterrupt` where that is nothing.
     """
-    fits, chains, processes = list[FitResult](), list[Kept](), of_mesh(recipe.mesh)
-    for chain, (folder, given) in enumerate(zip(_folders(checkpoint, num_chains), starts, strict=True)):
-        snapshots, key = Snapshots(periods.stops, folder, processes), key_of(rng_key, chain, num_chains)
-        fit = run(recipe, key, data, given, periods, watch._replace(keepers=(snapshots,)), folder, progress, returns)
+    periods, num_chains = laid.periods, len(starts)
+    fits, chains, processes = list[FitResult](), list[Kept](), of_mesh(laid.recipe.mesh)
+    for chain, (folder, given) in enumerate(zip(_folders(laid.checkpoint, num_chains), starts, strict=True)):
+        snapshots, key = Snapshots(periods.stops, folder, processes), key_of(laid.rng_key, chain, num_chains)
+        watch = laid.watch._replace(keepers=(snapshots,))
+        fit = run(laid._replace(rng_key=key, given=given, watch=watch, checkpoint=folder))
         ended = {name: step for name, step in fit.history.items() if name in ("interrupted/step", "halted/step")}
         if len(fit.losses) == periods.num_steps or not chains:
             if fit.interrupted and len(fit.losses) < periods.stops[0]:
@@ -100,30 +88,23 @@ def devices_of_chains(mesh: Mesh | None, num_chains: int) -> Mesh:
     return mesh
 
 
-def at_once(
-    recipe: Recipe,
-    rng_key: jax.Array,
-    feed: WholeFeed | Stream,
-    num_chains: int,
-    periods: Periods,
-    progress: bool | None,
-    devices: Mesh | None,
-) -> tuple[FitResult, list[Kept]]:
+def at_once(laid: Laid, num_chains: int, devices: Mesh | None) -> tuple[FitResult, list[Kept]]:
     """All chains in one program: the last states as a fit, and what each chain has kept.
 
     ``devices``: over which the chains are spread; the recipe's mesh spreads the rows of each.
     """
-    data, processes, losses = _arrays(feed), of_mesh(recipe.mesh), list[np.ndarray]()
+    recipe, periods, losses = laid.recipe, laid.periods, list[np.ndarray]()
+    data, processes = _arrays(laid.feed), of_mesh(recipe.mesh)
     example = Example.of(data)
     if processes.count > 1:
-        check_same(processes, fingerprint(recipe, example, rng_key, {"chains": num_chains}) | {"periods": periods})
+        check_same(processes, fingerprint(recipe, example, laid.rng_key, {"chains": num_chains}) | {"periods": periods})
     fits = side_by_side(recipe, example, shared=True, mesh=devices)
     data = data if devices is None else everywhere(data, devices)
     own = lambda tree: at_home(processes.own(tree), devices)  # noqa: E731
-    keys = jnp.stack([key_of(rng_key, chain, num_chains) for chain in range(num_chains)])
+    keys = jnp.stack([key_of(laid.rng_key, chain, num_chains) for chain in range(num_chains)])
     carry = fits.init(over_devices(keys, devices), data)
     kept, first = [], 0
-    with make_progress(periods.num_steps, progress if not processes.index else False, initial=0) as bar:
+    with make_progress(periods.num_steps, laid.progress if not processes.index else False, initial=0) as bar:
         for last in sorted({*periods.stops, periods.num_steps}):
             carry, part = advance(fits, carry, data, {}, first, last, "chain", bar)
             losses.append(part)

@@ -9,7 +9,7 @@ from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import arrays_in, real_numbers, rows_in, without_mask
 from bayesprune.core.types import Dataset
 from bayesprune.infer.data import check_same_length, takes_nan
-from bayesprune.infer.end_of_fit import baseline
+from bayesprune.infer.end_of_fit import baseline, has_bound
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import part_of, predict, predict_draws
 from bayesprune.infer.refit_noise import present_in
@@ -98,7 +98,7 @@ def _checked(bnn: BNN, data: Dataset, name: str) -> Dataset:
 
 def without_predictions(bnn: BNN, fit: FitResult, data: Dataset) -> Health:
     """What losses, parameters, mask and data say alone."""
-    floor = baseline(bnn.likelihood, data.y) if _has_bound(bnn, fit) else None
+    floor = baseline(bnn.likelihood, data.y) if has_bound(bnn) and not draws_of(fit.params) else None
     found = of_fit(fit.losses, fit.params, fit.mask, floor, rows_in(data.x))
     return found + checked("no path", _cut_off(bnn, fit)) + checked("unit scale", far_from_unit_scale(bnn, data))
 
@@ -123,12 +123,6 @@ def of_chains(draws: np.ndarray) -> Health:
     return checked("chains apart", apart if rhat > MOST_RHAT else "") + checked(
         "few effective draws", few if effective < min(FEWEST_DRAWS, 0.1 * total) else ""
     )
-
-
-def _has_bound(bnn: BNN, fit: FitResult) -> bool:
-    """Whether losses are bounds of the evidence, which a baseline may be compared with."""
-    proper = not getattr(bnn.prior, "improper", False)
-    return proper and bool(getattr(bnn.family, "spread", True)) and not draws_of(fit.params)
 
 
 def _of_predictions(rng_key: jax.Array, bnn: BNN, fit: FitResult, rows: Dataset, held_out: bool, num_samples: int) -> Health:

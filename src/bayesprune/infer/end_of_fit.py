@@ -33,6 +33,12 @@ def baseline(likelihood: object, y: PyTree) -> float | None:
     return of_targets(np.asarray(y)) if callable(of_targets) else None
 
 
+def has_bound(program: object) -> bool:
+    """Whether losses are bounds of the evidence: points have none, under an improper prior it has a constant nobody knows."""
+    proper = not getattr(getattr(program, "prior", None), "improper", False)
+    return proper and bool(getattr(getattr(program, "family", None), "spread", True))
+
+
 def in_memory(y: object) -> TypeGuard[np.ndarray | jax.Array]:
     """Whether targets are an array that can be read at no cost, not a file's."""
     return isinstance(y, np.ndarray | jax.Array) and not isinstance(y, np.memmap)
@@ -61,18 +67,14 @@ def is_held_back() -> bool:
 def warn_at_end(fit: FitResult, recipe: Recipe, data: object) -> None:
     """Warn of what `advise` has to say of a fit that went to its end.
 
-    A baseline needs targets in memory and a bound of weight 1: points have no bound, a cold posterior minimises another, and
-    under an improper prior the bound has a constant that nobody knows.
+    A baseline needs targets in memory and a bound of weight 1: a cold posterior minimises another.
     """
     if fit.interrupted or "halted/step" in fit.history:
         return
     y, likelihood = getattr(data, "y", None), getattr(recipe.program, "likelihood", None)
-    family = getattr(recipe.program, "family", None)
-    proper = not getattr(getattr(recipe.program, "prior", None), "improper", False)
-    is_bound = likelihood is not None and getattr(family, "spread", True) and proper
     with jax.transfer_guard("allow"):  # one number, by a function that may be anybody's
         full = math.isclose(float(recipe.kl_weight(send(len(fit.losses), np.int32))), 1.0)
-    known = is_bound and full and in_memory(y)
+    known = likelihood is not None and has_bound(recipe.program) and full and in_memory(y)
     message = advise(fit.losses, baseline(likelihood, y) if known else None, 1 if y is None else len(y))
     if message and (said := _HELD_BACK.get()) is not None:
         said.append(message)

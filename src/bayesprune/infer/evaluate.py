@@ -1,13 +1,13 @@
 """Held-out figures of a fitted network."""
 
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from bayesprune.core.checks import check_fields, check_params
 from bayesprune.core.given import GivenArray, GivenRows, RandomKey
 from bayesprune.core.numbers import arrays_in, without_mask
-from bayesprune.core.types import Dataset, Standalone
+from bayesprune.core.types import Dataset, Mask, Standalone
 from bayesprune.infer.data import check_same_length
 from bayesprune.infer.judge import (
     figures_by_block,
@@ -15,7 +15,6 @@ from bayesprune.infer.judge import (
     figures_of_bits,
     figures_of_classes,
     figures_of_numbers,
-    figures_of_rates,
     figures_where_observed,
     nll_of_bits,
 )
@@ -24,13 +23,6 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Masked, Normal
 from bayesprune.posteriors.samples import draws_of, spread_out
 from bayesprune.report import metrics
-
-
-class Settings(TypedDict):
-    """Keyword arguments of every prediction."""
-
-    mask: dict[str, Any] | None
-    num_samples: int
 
 
 def evaluate(
@@ -66,13 +58,7 @@ def evaluate(
 
 
 def scored(
-    rng_key: RandomKey,
-    bnn: BNN | Any,
-    params: dict[str, Any] | None,
-    data: GivenRows,
-    *,
-    mask: dict[str, Any] | None = None,
-    num_samples: int = 100,
+    rng_key: RandomKey, bnn: BNN | Any, params: dict[str, Any] | None, data: GivenRows, mask: Mask | None, num_samples: int
 ) -> tuple[dict[str, float], np.ndarray | None]:
     """The figures of `evaluate`, and where they are those of classification the probabilities that they come from."""
     check_fields(data, "data")
@@ -83,7 +69,8 @@ def scored(
     check_bnn(bnn)
     check_params(params)
     assert params is not None  # for mypy: None was refused above
-    y, settings = data.y, Settings(mask=mask, num_samples=num_samples)
+    settings: dict[str, Any] = {"mask": mask, "num_samples": num_samples}
+    y = data.y
     likelihood: Any = bnn.likelihood
     likelihood.check(y, bnn.output_shape)
     if isinstance(likelihood, Masked):
@@ -96,9 +83,6 @@ def scored(
         targets, scale = likelihood.apart(y)
         blocks = draws_by_block(rng_key, bnn, params, data.x, mask, num_samples)
         return figures_by_block(blocks, targets, lambda rows: scale[rows].reshape(-1, bnn.output_shape[-1])), None
-    if getattr(likelihood, "exposure", None) is not None:
-        mean = predict(rng_key, bnn, params, data.x, **settings)
-        return figures_of_rates(rng_key, bnn, params, data, mean, **settings), None
     if task == "numbers":
         blocks = draws_by_block(rng_key, bnn, params, data.x, mask, num_samples)
         noise = likelihood.read_noise_scale(spread_out(params, num_samples) if draws_of(params) else params)

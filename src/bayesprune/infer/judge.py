@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -59,7 +59,12 @@ def figures_observed(
     rng_key: jax.Array, bnn: BNN, params: dict[str, Any], data: GivenRows, mean: np.ndarray, mask: Mask | None, num_samples: int
 ) -> dict[str, float]:
     """Figures by what the likelihood samples as "obs"; and the error of its mean, where that has the targets' shape."""
-    y, kind = np.asarray(data.y), kind_of(bnn, params)
+    y, likelihood = np.asarray(data.y), cast(Any, bnn.likelihood)
+    if getattr(likelihood, "exposure", None) is None:
+        kind = kind_of(bnn, params)
+    else:  # it stands beside the counts in y, and the means are of an exposure of one
+        y, exposure = likelihood.apart(y)
+        kind, mean = "rates", exposure.reshape(len(y), -1) * mean.reshape(len(y), -1)
     if kind == "gaussian":
         drawn = draws_of_targets(rng_key, bnn, params, data.x, mask, num_samples, read=("loc", "scale"))
         shape = (len(y), *_tokens(bnn, drawn["loc"].shape[2:]), -1)
@@ -79,17 +84,6 @@ def figures_observed(
             "row by row; give it a method metrics(draws, y, params) that returns them by name."
         )
     return figures
-
-
-def figures_of_rates(
-    rng_key: jax.Array, bnn: BNN, params: dict[str, Any], data: GivenRows, mean: np.ndarray, mask: Mask | None, num_samples: int
-) -> dict[str, float]:
-    """Of counts beside their exposures in y, and the means of an exposure of one: rmse of counts, and nll."""
-    likelihood: Any = bnn.likelihood
-    counts, exposure = likelihood.apart(np.asarray(data.y))
-    rows = (len(counts), -1)
-    figures = {"rmse": metrics.rmse(exposure.reshape(rows) * mean.reshape(rows), counts.reshape(rows))}
-    return figures | _nll(log_density(rng_key, bnn, params, data, mask, num_samples))
 
 
 def nll_of_bits(draws: np.ndarray, y: np.ndarray) -> float:
@@ -158,7 +152,6 @@ def figures_where_observed(
         return figures_of_numbers(loc, targets[:, None], scale) | nll, None
     if getattr(inner, "exposure", None) is not None:
         mean = inner.apart(y)[1] * mean.reshape(present.shape)
-        return {"rmse": metrics.rmse(mean[present], targets)} | nll, None
     figures = {"rmse": metrics.rmse(mean.reshape(present.shape)[present], targets)} if mean.size == present.size else {}
     if kind == "values" and present.size == y.size:
         found = sampled_by_target(rng_key, bnn, params, data.x, masked.filled(y), mask, num_samples)

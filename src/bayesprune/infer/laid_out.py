@@ -4,7 +4,7 @@ import dataclasses
 import warnings
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,18 +41,16 @@ from bayesprune.infer.settings import (
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import is_of_points
 from bayesprune.model.minibatches import check_minibatches
-from bayesprune.model.program import Program, Trainable
+from bayesprune.model.program import Program
 from bayesprune.model.samples import current_sample
 from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.feed import Stream, WholeFeed
 from bayesprune.train.kernel import Kernel, for_fit
-from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
+from bayesprune.train.run import Laid
 from bayesprune.train.share import automatic
 from bayesprune.train.snapshots import steps_of
 from bayesprune.train.start import Given, set_up_guide
-from bayesprune.train.state import Recipe
 from bayesprune.train.stopping import NeverStop
 from bayesprune.train.training import Periods
 from bayesprune.train.watch import Watchers
@@ -60,21 +58,6 @@ from bayesprune.train.watch import Watchers
 AFTER_ALL = 1_000_000  # acts, at which every schedule is at its end
 SEQUENTIAL = "sequential"
 METHODS = (SEQUENTIAL, "vectorized", PARALLEL)
-
-
-class Laid(NamedTuple):
-    """The parts of one run. ``program``: with its course's start; ``start``: the parameters that it begins with, None for its
-    own; ``returns``: whether Ctrl-C ends it with what there is."""
-
-    recipe: Recipe
-    rng_key: jax.Array
-    feed: WholeFeed | Stream
-    given: Given
-    periods: Periods
-    watch: Watchers
-    program: Trainable
-    start: dict[str, Any] | None
-    returns: bool
 
 
 def _begin(a: SimpleNamespace) -> tuple[jax.Array, tuple[Any, ...], bool]:
@@ -89,7 +72,6 @@ def _periods(a: SimpleNamespace, epoch: int, acts: bool, evaluates: bool) -> Per
     return Periods.of(
         a.num_steps,
         epoch=epoch,
-        stacklevel=5,
         every=(acts, a.every),
         eval_every=(evaluates, a.eval_every),
         checkpoint_every=(a.checkpoint is not None, a.checkpoint_every),
@@ -114,12 +96,11 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     origin = as_origin(a.init, a.init_params)
     mask = starting_mask(a.program, a.mask) if origin is None else a.mask
     given = Given(None if a.init_params is None else as_params(a.init_params, "init_params"), mask, a.storage, origin)
-    start = origin.params if origin is not None else given.init_params
     acts = not isinstance(a.sparsifier, KeepAll)
-    check_training(a.program, acts, mask, a.storage == "active", start)
-    check_before(a.program, a.sparsifier, mask, a.storage, start)
+    check_training(a.program, acts, mask, a.storage == "active", given.params)
+    check_before(a.program, a.sparsifier, mask, a.storage, given.params)
     mesh, program = automatic(a.mesh), a.course.begin(a.program)
-    plan = a.course.plan(a.num_steps, begun=start is not None)
+    plan = a.course.plan(a.num_steps, begun=given.params is not None)
     if origin is not None and a.optimizer is None and plan.laid_out:
         given = given._replace(init=origin._replace(anew=True))
     feed, batch = feed_of(program, a.data, a.num_rows, a.batch_size, mesh)
@@ -139,9 +120,8 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
         program, feed.example, batch, optimizer=kernel, sparsifier=a.sparsifier, kl_weight=kl_weight, estimator=estimator,
         num_particles=a.num_particles, mesh=mesh, augment=a.augment, remat=a.remat, verified=plan.verified,
     )  # fmt: skip
-    check_quasi_newton(recipe, feed.example)
     watch = Watchers(a.evaluator, eval_data, a.eval_samples, a.early_stop, callbacks)
-    return Laid(recipe, rng_key, feed, given, periods, watch, program, start, returns)
+    return Laid(recipe, rng_key, feed, given, periods, watch, a.checkpoint, a.progress, returns)
 
 
 def _warn_of_schedule(sparsifier: Sparsifier, acts: int) -> None:
@@ -162,23 +142,11 @@ def _warn_of_schedule(sparsifier: Sparsifier, acts: int) -> None:
         )
 
 
-class LaidChains(NamedTuple):
-    """The parts of all chains. ``moving``: the network with a guide of points; ``mask``: what they start from; ``devices``:
-    those over which chains at once are spread; ``returns``: whether Ctrl-C ends them with what there is."""
+def lay_out_chains(arguments: Mapping[str, Any]) -> tuple[Laid, Mesh | None]:
+    """The run of each chain that arguments of `fit_sgmcmc`, all of them by name, ask for; nothing is compiled.
 
-    recipe: Recipe
-    rng_key: jax.Array
-    feed: WholeFeed | Stream
-    periods: Periods
-    watch: Watchers
-    moving: BNN
-    mask: Any
-    devices: Mesh | None
-    returns: bool
-
-
-def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
-    """The chains that arguments of `fit_sgmcmc`, all of them by name, ask for; nothing is compiled.
+    Its program is the network with a guide of points; a start of its own each chain is given by `chain_starts`. Also the
+    devices over which chains at once are spread.
 
     Raises `ValueError` and `TypeError` as of `fit_sgmcmc`, whose caller is the one that warnings name.
     """
@@ -209,7 +177,8 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> LaidChains:
         moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=as_schedule(1.0, a.num_steps),
         estimator="weight", num_particles=1, mesh=mesh, augment=a.augment, remat=a.remat,
     )  # fmt: skip
-    return LaidChains(recipe, rng_key, feed, periods, watch, moving, mask, devices, returns)
+    given = Given(None, mask, "masked")
+    return Laid(recipe, rng_key, feed, given, periods, watch, a.checkpoint, a.progress, returns), devices
 
 
 def _completed(part: object, name: str, num_rows: int, num_steps: int) -> Any:

@@ -15,7 +15,7 @@ from bayesprune.infer.curvature.directions import STRUCTURES, directions, log_de
 from bayesprune.infer.curvature.forms import FORMS, hessian
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.over_rows import Sums, sum_over_rows
+from bayesprune.infer.curvature.over_rows import sum_over_rows
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
@@ -101,7 +101,11 @@ def laplace(
     """
     rng_key = check_key(rng_key)
     check_bnn(bnn)
-    variances = _check(bnn, curvature, structure, prior_precision, variances, num_draws, max_bytes)
+    variances = _check(curvature, structure, variances, num_draws)
+    check_share(prior_precision, curvature)
+    check_integer(max_bytes, "max_bytes")
+    if not is_shape(bnn.output_shape):
+        raise ValueError("laplace is of a network of one output array: choose one by output= of the BNN.")
     data = check_program_data(bnn, data, "data")
     form, specs = _form_of(bnn, curvature, variances)
     shapes = {str(s.path): s.shape for s in bnn.layout if s.bayesian}
@@ -118,24 +122,15 @@ def laplace(
     else:
         find = directions(density, structure, num_draws)
         sums = sum_over_rows(rng_key, trained, data, density, find, *FORMS[form](bnn, trained, data))
-    found, asked = _posterior(
-        sums, whole, specs, form, prior_precision, marginal=variances == "marginal", joint=curvature != "diag"
-    )
+    asked = _asked(whole, specs, form, prior_precision)
+    found = _posterior(sums.form, asked, form, marginal=variances == "marginal", joint=curvature != "diag")
     params = _params(bnn, whole, specs, found, asked)
     evidence = float(sums.log_likelihood) + found.evidence
     history = {"laplace/prior_precision": found.delta, "laplace/log_likelihood": np.asarray([float(sums.log_likelihood)])}
     return FitResult(params, None, np.asarray([-evidence], np.float32), whole.mask, history)
 
 
-def _check(
-    bnn: BNN,
-    curvature: str,
-    structure: str,
-    share: str | float | int,
-    variances: str | None,
-    num_draws: int | None,
-    max_bytes: int,
-) -> str:
+def _check(curvature: str, structure: str, variances: str | None, num_draws: int | None) -> str:
     """Refuse unknown names, and what does not go together. The kind of variances."""
     for name, value, names in (("curvature", curvature, CURVATURES), ("structure", structure, STRUCTURES)):
         if value not in names:
@@ -151,14 +146,10 @@ def _check(
         )
     if curvature == "kron" and structure == "exact":
         raise ValueError("structure='exact' has no Kronecker product: take structure='ggn', or curvature='full'.")
-    check_share(share, curvature)
-    check_integer(max_bytes, "max_bytes")
     if num_draws is not None:
         check_integer(num_draws, "num_draws")
         if structure != "ggn":
             raise ValueError(f"num_draws is of structure='ggn', got structure={structure!r}: leave it out.")
-    if not is_shape(bnn.output_shape):
-        raise ValueError("laplace is of a network of one output array: choose one by output= of the BNN.")
     return variances
 
 
@@ -173,15 +164,8 @@ def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, P
     return "full" if full else curvature, {site: specs[site] for site in sorted(specs)}
 
 
-def _posterior(
-    sums: Sums,
-    whole: KnownWeights,
-    specs: Mapping[str, ParamSpec],
-    form: str,
-    share: str | float | int,
-    marginal: bool,
-    joint: bool,
-) -> tuple[FoundGaussian, Asked]:
+def _asked(whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: str | float | int) -> Asked:
+    """The weights, and who of them shares a precision."""
     scales = {site: np.asarray(np.multiply(whole.nodes[site].prior_scale, whole.nodes[site].unit)) for site in specs}
     if share == "own":
         groups, start = groups_of_scales(scales, form)
@@ -191,12 +175,13 @@ def _posterior(
         for site, scale in scales.items():
             start[groups.members[site]] = float(np.mean(scale)) ** -2.0 if isinstance(share, str) else share
     weights = {site: np.asarray(whole.trained.weights[site], np.float64) for site in specs}
-    asked = Asked(weights, groups, start, chosen=isinstance(share, str) and share != "own")
+    return Asked(weights, groups, start, chosen=isinstance(share, str) and share != "own")
+
+
+def _posterior(curvature: Any, asked: Asked, form: str, marginal: bool, joint: bool) -> FoundGaussian:
     if form == "diag":
-        return of_diagonal(sums.form, asked), asked
-    if form == "kron":
-        return of_kronecker(sums.form, asked), asked
-    return of_all(sums.form, asked, marginal, whole=joint), asked
+        return of_diagonal(curvature, asked)
+    return of_kronecker(curvature, asked) if form == "kron" else of_all(curvature, asked, marginal, whole=joint)
 
 
 def _params(

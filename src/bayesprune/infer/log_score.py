@@ -24,36 +24,14 @@ from bayesprune.model.likelihoods.targets import elements
 
 
 def log_density(
-    rng_key: RandomKey, bnn: BNN, params: dict[str, Any], data: GivenRows, mask: dict[str, Any] | None, num_samples: int
+    rng_key: RandomKey, bnn: BNN, params: PyTree, data: GivenRows, mask: Mask | None, num_samples: int, each: bool = False
 ) -> np.ndarray | None:
     """log p(y_i | x_i, data), the log of the mean density over ``num_samples`` networks drawn, nats, (rows,).
 
     Of outputs for every token, and targets for each: (rows, tokens). None where the likelihood has no density of each row: it
-    samples no "obs", or one for all rows together.
+    samples no "obs", or one for all rows together. ``each``: log p(y_i | x_i, w) of every network, (num_samples, rows, ...),
+    those of `predict_draws` and of `draws_of_targets` under the same key.
     """
-    return _by_blocks(_mean, rng_key, bnn, params, data, mask, num_samples)
-
-
-def log_densities(
-    rng_key: RandomKey, bnn: BNN, params: dict[str, Any], data: GivenRows, mask: dict[str, Any] | None, num_samples: int
-) -> np.ndarray | None:
-    """log p(y_i | x_i, w) of every network and row, nats, (num_samples, rows), or (num_samples, rows, tokens).
-
-    The networks are those of `predict_draws` and of `draws_of_targets` under the same key. None as in `log_density`.
-    """
-    found = _by_blocks(_each, rng_key, bnn, params, data, mask, num_samples)
-    return None if found is None else np.moveaxis(found, -1, 0)
-
-
-def _by_blocks(
-    make: Callable[[BNN], Any],
-    rng_key: RandomKey,
-    bnn: BNN,
-    params: PyTree,
-    data: GivenRows,
-    mask: Mask | None,
-    num_samples: int,
-) -> np.ndarray | None:
     rng_key, x, mask = check_inputs(rng_key, bnn, params, data.x, mask, num_samples)
     params, num_samples = networks(params, num_samples)
     y = np.asarray(real_numbers(data.y, "data.y", takes_nan(bnn)))
@@ -62,8 +40,9 @@ def _by_blocks(
         given = (params, mask, block, targets)
         if not parts and jax.eval_shape(functools.partial(_draw, bnn), rng_key, 0, *given).shape[:2] != targets.shape[:2]:
             return None
-        parts.append(np.asarray(make(bnn)(rng_key, *given, num_samples)))
-    return rows_of(parts, rows_in(x))
+        parts.append(np.asarray((_each if each else _mean)(bnn)(rng_key, *given, num_samples)))
+    found = rows_of(parts, rows_in(x))
+    return np.moveaxis(found, -1, 0) if each else found
 
 
 @by_one_thread

@@ -16,7 +16,7 @@ from bayesprune.core.given import GivenMask, RandomKey
 from bayesprune.core.numbers import joined, rows_in
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
-from bayesprune.core.types import PyTree, Standalone
+from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.handlers import masked, masked_part
 from bayesprune.model.linearised import check_linearised, tangent
@@ -74,8 +74,7 @@ def predict(
         True
     """
     if isinstance(bnn, Standalone):
-        _check_own(linearised)
-        return standalone(bnn, params, mask).predict(x, rng_key=check_key(rng_key), num_samples=num_samples)
+        return standalone(bnn, params, mask, linearised).predict(x, rng_key=check_key(rng_key), num_samples=num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
     if linearised:
         check_linearised(bnn, params, linearised)
@@ -100,8 +99,7 @@ def predict_draws(
     (num_samples, rows, 1). Of outputs for every token: (num_samples, rows, tokens, outputs).
     """
     if isinstance(bnn, Standalone):
-        _check_own(linearised)
-        return standalone(bnn, params, mask).predict_draws(rng_key, x, num_samples)
+        return standalone(bnn, params, mask, linearised).predict_draws(rng_key, x, num_samples)
     return joined(list(draws_by_block(rng_key, bnn, params, x, mask, num_samples, linearised)))
 
 
@@ -121,13 +119,10 @@ def draws_by_block(
         yield draws[..., None] if draws.ndim == 2 + len(bnn.tokens) else draws  # of one output
 
 
-def _check_own(linearised: bool) -> None:
+def standalone(network: Standalone, params: object, mask: object, linearised: bool = False) -> Standalone:
+    """The network, or an error: it holds its own weights, and no others are taken."""
     if linearised:
         raise ValueError("linearised=True needs the BNN and its params: a compact network has no derivatives.")
-
-
-def standalone(network: Standalone, params: object, mask: object) -> Standalone:
-    """The network, or an error: it holds its own weights, and no others are taken."""
     if params is not None or mask:
         raise ValueError(f"{type(network).__name__} holds its own weights: give None for params, and no mask.")
     return network
@@ -261,13 +256,7 @@ def draw_sites(bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, m
 
 
 def draw_outputs(
-    bnn: BNN,
-    rng_key: jax.Array,
-    index: ArrayLike,
-    params: PyTree,
-    mask: dict[str, Any],
-    block: PyTree,
-    linearised: bool = False,
+    bnn: BNN, rng_key: jax.Array, index: ArrayLike, params: PyTree, mask: Mask, block: PyTree, linearised: bool = False
 ) -> jax.Array:
     """E[y | x, w] for network number ``index``, chunk by chunk: (chunks, rows, ...)."""
     # A likelihood's mean may ask for what was drawn with the network, such as cut points between classes.

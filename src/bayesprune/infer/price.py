@@ -17,14 +17,14 @@ from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.shown import line
 from bayesprune.core.types import PyTree
-from bayesprune.infer.laid_out import Laid, lay_out
+from bayesprune.infer.laid_out import lay_out
 from bayesprune.infer.predict import blocks_of, check_inputs, mean_over, networks
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
 from bayesprune.train.feed import WholeFeed
 from bayesprune.train.result import FitResult
-from bayesprune.train.run import run
+from bayesprune.train.run import Laid, run
 from bayesprune.train.start import start
 from bayesprune.train.state import CHUNK
 from bayesprune.train.stopping import NeverStop
@@ -114,8 +114,8 @@ def price(
     few = min(FEW, laid.periods.num_steps)
     cold, _ = _timed(lambda: _fit(laid, few))
     warm, tried = _timed(lambda: _fit(laid, few))
-    loop = _of_loop(laid, probe_seconds)
-    step_seconds = loop.step_seconds or _by_differences(laid, few, warm, probe_seconds)
+    memory_bytes, kept_bytes, data_bytes, step_seconds = _of_loop(laid, probe_seconds)
+    step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
     acts, evaluations = _acts(laid, few, warm), _evaluations(laid, tried)
     return Price(
         max(cold - warm, 0.0) + acts.compile_seconds + evaluations.compile_seconds,
@@ -126,39 +126,31 @@ def price(
         acts.number,
         evaluations.seconds,
         evaluations.number,
-        max(loop.memory_bytes, loop.kept_bytes + evaluations.memory_bytes),
-        loop.data_bytes,
+        max(memory_bytes, kept_bytes + evaluations.memory_bytes),
+        data_bytes,
         _file_bytes(tried, laid.periods.num_steps) + acts.file_bytes + evaluations.file_bytes,
     )
 
 
-class _Loop(NamedTuple):
+def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, int, float]:
     """Bytes that the compiled loop holds at once, that are kept when it has run, and of the data; seconds of a step, or 0."""
-
-    memory_bytes: int
-    kept_bytes: int
-    data_bytes: int
-    step_seconds: float = 0.0
-
-
-def _of_loop(laid: Laid, probe_seconds: float) -> _Loop:
-    begun = start(laid.recipe, laid.rng_key, laid.feed, laid.given)
-    data, mask, run_steps = laid.feed.alike, begun.sparse.mask, begun.loop.run
-    said: Any = run_steps.lower(begun.carry, data, mask, send(0, np.int32)).compile().memory_analysis()
-    copied = _size(begun.carry.params)  # for the day the loss is not finite
+    loop, carry, sparse, _ = start(laid.recipe, laid.rng_key, laid.feed, laid.given)
+    data, mask, run_steps = laid.feed.alike, sparse.mask, loop.run
+    said: Any = run_steps.lower(carry, data, mask, send(0, np.int32)).compile().memory_analysis()
+    copied = _size(carry.params)  # for the day the loss is not finite
     kept_bytes = int(said.argument_size_in_bytes) + copied
     of_steps = said.output_size_in_bytes + said.temp_size_in_bytes - said.alias_size_in_bytes
-    found = _Loop(kept_bytes + int(of_steps), kept_bytes, _size(data))
+    sizes = kept_bytes + int(of_steps), kept_bytes, _size(data)
     if not isinstance(laid.feed, WholeFeed):
-        return found
+        return *sizes, 0.0
     some = lambda carry, steps: jax.block_until_ready(run_steps(carry, data, mask, send(steps, np.int32)))  # noqa: E731
-    (carry, _, _), steps, count, seconds = some(begun.carry, 1), 16, 0, 0.0
+    (carry, _, _), steps, count, seconds = some(carry, 1), 16, 0, 0.0
     while seconds < probe_seconds:
         taken, (carry, _, done) = _timed(functools.partial(some, carry, steps))
         count, seconds, steps = count + int(done), seconds + taken, min(CHUNK, 4 * steps)
         if not int(done):  # it diverges, which is for the fit to say
             break
-    return found._replace(step_seconds=seconds / max(count, 1))
+    return *sizes, seconds / max(count, 1)
 
 
 def _size(tree: PyTree) -> int:
@@ -169,7 +161,7 @@ def _fit(laid: Laid, num_steps: int, every: int = 0) -> FitResult:
     """The first ``num_steps`` of the fit alone; with an act after every ``every`` of them, if that is not 0."""
     periods = Periods(num_steps, every, 0, 0)
     watch = laid.watch._replace(data=None, early_stop=NeverStop(), callbacks=())
-    fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, periods, watch, None, False)
+    fit = run(laid._replace(periods=periods, watch=watch, progress=False, returns=False))
     jax.block_until_ready(fit.params)
     return fit
 
@@ -221,7 +213,7 @@ def _evaluations(laid: Laid, tried: FitResult) -> _Between:
         return _Between()
     watch = laid.watch
     see = lambda: watch.evaluate(  # noqa: E731
-        laid.rng_key, laid.program, tried.params, watch.data, mask=tried.mask, num_samples=watch.num_samples
+        laid.rng_key, laid.recipe.program, tried.params, watch.data, mask=tried.mask, num_samples=watch.num_samples
     )
     (cold, _), (again, figures) = _timed(see), _timed(see)
     left = 8 * (len(figures) + 1) * number  # and the step of each
@@ -230,12 +222,13 @@ def _evaluations(laid: Laid, tried: FitResult) -> _Between:
 
 def _of_evaluation(laid: Laid, tried: FitResult) -> int:
     """Bytes of a block of held-out rows, twice, as it is cut on the host, and of what the mean over networks takes of it."""
-    if not isinstance(laid.program, BNN) or laid.watch.data is None:
+    program, watch = laid.recipe.program, laid.watch
+    if not isinstance(program, BNN) or watch.data is None:
         return 0
-    key, x, mask = check_inputs(laid.rng_key, laid.program, tried.params, laid.watch.data.x, tried.mask, laid.watch.num_samples)
-    params, number = networks(tried.params, laid.watch.num_samples)
+    key, x, mask = check_inputs(laid.rng_key, program, tried.params, watch.data.x, tried.mask, watch.num_samples)
+    params, number = networks(tried.params, watch.num_samples)
     block = next(iter(blocks_of(x)))
-    compiled = mean_over(laid.program, False).lower(key, params, mask, block, send(number)).compile()
+    compiled = mean_over(program, False).lower(key, params, mask, block, send(number)).compile()
     said: Any = compiled.memory_analysis()
     return 2 * _size(block) + int(said.temp_size_in_bytes + said.output_size_in_bytes)
 

@@ -108,15 +108,7 @@ def _updates(
 
 @functools.lru_cache(maxsize=32)
 def _run(bnn: BNN) -> Callable[..., Any]:
-    def update(
-        params: dict[str, Any],
-        mask: dict[str, Any],
-        rng_key: jax.Array,
-        number: jax.Array,
-        x: PyTree,
-        rows: jax.Array,
-        state: PyTree,
-    ) -> Any:
+    def update(params, mask, rng_key, number, x, rows, state):  # type: ignore[no-untyped-def]
         # A copy: the network updates the dict that it is given in place.
         (network,) = draw(bnn, rng_key, number, params | {STATE: dict(state)}, mask, bnn.network)
         return trace(network).get_trace(jax.tree.map(lambda leaf: leaf[rows], x), train=True)[STATE]["value"]

@@ -38,7 +38,6 @@ from bayesprune.posteriors.params import cut
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.train.kernel import Kernel, for_fit
 from bayesprune.train.progress import progress as make_progress
-from bayesprune.train.quasi_newton import check_quasi_newton
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.share import automatic
 from bayesprune.train.side_by_side import advance, at_home, check_even, over_devices, side_by_side
@@ -127,7 +126,6 @@ def fit_replicates(
         bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=kl_weight,
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
-    check_quasi_newton(recipe, example)
     fits = side_by_side(recipe, example, shared=False, mesh=devices)
     mask = _check_masks(bnn, mask, rows.x.shape[0], in_training=True)
     keys, rows, mask = over_devices((keys, rows, mask), devices)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.handlers import seed, trace
 
-from bayesprune.core.checks import check_function, check_mask, check_name, check_object, got, unknown_name
+from bayesprune.core.checks import check_function, check_mask, check_name, check_object, got
 from bayesprune.core.given import GivenMask
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.schedules import Checked, Constant
@@ -204,8 +204,7 @@ def returns_when_interrupted(on_interrupt: str | None) -> bool:
     """Whether Ctrl-C makes a fit return what there is: as it says, and for None at a prompt or in a notebook."""
     if on_interrupt is None:
         return hasattr(sys, "ps1")  # of Python's prompt, IPython's and a notebook's; a script has none
-    if not isinstance(on_interrupt, str) or on_interrupt not in ON_INTERRUPT:
-        raise unknown_name("on_interrupt", on_interrupt, ON_INTERRUPT)
+    check_name("on_interrupt", on_interrupt, ON_INTERRUPT)
     return on_interrupt == "return"
 
 

@@ -21,6 +21,7 @@ from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.laid_out import SEQUENTIAL, check_begun, lay_out_chains
 from bayesprune.infer.settings import check_acts, warn_of_frozen
 from bayesprune.model.bnn import BNN
+from bayesprune.model.program import Trainable
 from bayesprune.model.samples import values_of
 from bayesprune.posteriors.samples import DRAWS
 from bayesprune.prune.keep_all import KeepAll
@@ -129,39 +130,28 @@ def fit_sgmcmc(
 
     Source: Welling & Teh (2011); Chen, Fox & Guestrin (2014); Zhang et al. (2020) for the cycles.
     """
-    laid = lay_out_chains(dict(locals()))
+    laid, devices = lay_out_chains(dict(locals()))
     warn_of_frozen(bnn, init if init is not None else init_params)
     check_acts(laid.recipe.sparsifier, laid.periods)
     if chain_method == SEQUENTIAL:
         with jax.transfer_guard_host_to_device("allow"):  # the host's work, done once
-            starts = chain_starts(laid.rng_key, bnn, laid.moving, laid.feed.example, init, init_params, laid.mask, num_chains)
+            starts = chain_starts(laid, bnn, init, init_params, num_chains)
         check_begun(laid.recipe.kernel, num_steps, begun(starts))
-        found = sequential(
-            laid.recipe,
-            laid.rng_key,
-            laid.feed,
-            starts,
-            laid.periods,
-            laid.watch,
-            checkpoint,
-            num_chains,
-            progress,
-            laid.returns,
-        )
+        found = sequential(laid, starts)
     else:
-        found = at_once(laid.recipe, laid.rng_key, laid.feed, num_chains, laid.periods, progress, laid.devices)
-    fit = _result(bnn, laid.moving, *found)
+        found = at_once(laid, num_chains, devices)
+    fit = _result(bnn, laid.recipe.program, *found)
     warn_of_no_learning(laid.rng_key, fit, bnn, data, not isinstance(laid.recipe.sparsifier, KeepAll))
     return fit
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _networks(moving: BNN, params: dict[str, Any]) -> dict[str, Any]:
+def _networks(moving: Trainable, params: dict[str, Any]) -> dict[str, Any]:
     """The values of the networks of one chain, along a first axis."""
     return jax.vmap(functools.partial(values_of, moving.guide))(params)
 
 
-def _result(bnn: BNN, moving: BNN, last: FitResult, chains: list[Kept]) -> FitResult:
+def _result(bnn: BNN, moving: Trainable, last: FitResult, chains: list[Kept]) -> FitResult:
     """The result of all chains: their samples, what is dead in every one of them, and the rest as ``last`` has it."""
     draws = [_networks(moving, stacked([params for params, _ in kept])) for kept in chains]
     params = {f"{name}{DRAWS}": value for name, value in stacked(draws).items()}

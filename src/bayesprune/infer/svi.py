@@ -166,10 +166,10 @@ def fit_svi(
     Source: Hoffman et al. (2013) for the stochastic bound; Marković et al. (2024), Algorithm 1, for pruning on the way.
     """
     laid = lay_out(dict(locals()))
-    warn_of_scale(laid.program, data)
-    warn_of_frozen(laid.program, laid.start)
+    warn_of_scale(laid.recipe.program, data)
+    warn_of_frozen(laid.recipe.program, laid.given.params)
     check_acts(laid.recipe.sparsifier, laid.periods)
     check_stop(laid.watch.early_stop, laid.periods)
-    fit = run(laid.recipe, laid.rng_key, laid.feed, laid.given, laid.periods, laid.watch, checkpoint, progress, laid.returns)
+    fit = run(laid)
     warn_at_end(fit, laid.recipe, data)
     return fit

@@ -114,7 +114,14 @@ def swag(
     rng_key = check_key(rng_key)
     check_bnn(bnn)
     data = check_program_data(bnn, data, "data")
-    every = _check(data, num_steps, batch_size, learning_rate, momentum, collect_every, covariance, rank, num_draws)
+    check_name("covariance", covariance, COVARIANCES)
+    check_positive(learning_rate, "learning_rate")
+    check_within(momentum, "momentum", "[0, 1)")
+    for name, value in (("num_steps", num_steps), ("rank", rank), ("num_draws", num_draws)):
+        check_integer(value, name)
+    if rank < 2:
+        raise ValueError(f"rank must be at least 2, got {rank}: take covariance='diag' for none.")
+    every = _every(rows_in(data.x), num_steps, batch_size, collect_every)
     whole = known(bnn, params_or_fit, data, "swag")
     if whole.params.get(STATE):
         raise ValueError(
@@ -157,31 +164,13 @@ def swag(
     return FitResult(params, None, path.losses, path.mask, history)
 
 
-def _check(
-    data: Dataset,
-    num_steps: int,
-    batch_size: int,
-    learning_rate: float,
-    momentum: float,
-    collect_every: int | None,
-    covariance: str,
-    rank: int,
-    num_draws: int,
-) -> int:
-    """Refuse what is out of range. The steps between two points."""
-    check_name("covariance", covariance, COVARIANCES)
-    check_positive(learning_rate, "learning_rate")
-    check_within(momentum, "momentum", "[0, 1)")
-    for name, value in (("num_steps", num_steps), ("rank", rank), ("num_draws", num_draws)):
-        check_integer(value, name)
-    rows = rows_in(data.x)
+def _every(rows: int, num_steps: int, batch_size: int, collect_every: int | None) -> int:
+    """The steps between two points. Refuse batches of all rows, and a path of fewer than two points."""
     batch_size = check_batch(batch_size, rows)
     if batch_size == rows:
         raise ValueError(
             f"batch_size={batch_size} is all the rows, and swag's spread is that of minibatches: take fewer, or bp.laplace."
         )
-    if rank < 2:
-        raise ValueError(f"rank must be at least 2, got {rank}: take covariance='diag' for none.")
     every = -(-rows // batch_size) if collect_every is None else collect_every
     check_integer(every, "collect_every")
     if num_steps // every < 2:

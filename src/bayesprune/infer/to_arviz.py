@@ -14,7 +14,7 @@ from bayesprune.core.numbers import arrays_in, real_numbers
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Mask, PyTree
 from bayesprune.infer.data import check_same_length, takes_nan
-from bayesprune.infer.log_score import log_densities
+from bayesprune.infer.log_score import log_density
 from bayesprune.infer.observed import draws_of_targets
 from bayesprune.infer.predict import check_inputs, draw_sites, networks
 from bayesprune.model.bnn import BNN
@@ -69,7 +69,7 @@ def to_arviz(
     rng_key, _, mask = check_inputs(rng_key, bnn, params, data.x, mask, draws)
     y, number = np.asarray(real_numbers(data.y, "data.y", takes_nan(bnn))), chains * draws
     bnn.likelihood.check(y, bnn.output_shape)
-    nats = log_densities(rng_key, bnn, params, data, mask, number)
+    nats = log_density(rng_key, bnn, params, data, mask, number, each=True)
     if nats is None:
         raise TypeError(f"{type(bnn.likelihood).__name__} samples no 'obs' row by row: there is no likelihood of each row.")
     if number > 1 and not np.ptp(nats, axis=0).any():

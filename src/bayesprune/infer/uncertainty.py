@@ -11,7 +11,6 @@ from bayesprune.core.checks import check_key
 from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.types import Mask, PyTree, Standalone
-from bayesprune.infer.evaluate import Settings
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import check_inputs, part_of, predict_draws, standalone
 from bayesprune.model.bnn import BNN
@@ -80,7 +79,8 @@ def uncertainty(
     if isinstance(bnn, Standalone):
         return _of_standalone(check_key(rng_key), standalone(bnn, params, mask), x, num_samples)
     rng_key, x, mask = check_inputs(rng_key, bnn, params, x, mask, num_samples)
-    kind, of = kind_of(bnn, params), Settings(mask=mask, num_samples=num_samples)
+    kind = kind_of(bnn, params)
+    of: dict[str, Any] = {"mask": mask, "num_samples": num_samples}
     numbers = sum(math.prod(shape) for shape in jax.tree.leaves(bnn.output_shape, is_leaf=is_shape))  # of a row's outputs
     rows = max(1, NUMBERS // (num_samples * max(1, numbers)))
     parts = []

@@ -131,7 +131,7 @@ class MBNN:
         chosen = masks.top_k(jnp.where(birth, 0.0, before.log_weights) + noise, number, jnp.where(birth, ~alive, alive))
         proposed = alive ^ chosen
         after = self._see(evidence, proposed, state.mask)
-        possible = (jnp.sum(chosen, dtype=number.dtype) == number) & _no_layer_is_empty(groups, proposed)
+        possible = (jnp.sum(chosen, dtype=number.dtype) == number) & jnp.all(_per_layer(proposed, layers_of(groups)) > 0)
         odds = self._log_odds(groups, alive, chosen, birth, before, after)
         acts = possible & (state.step >= self.warm_up)
         accepts = acts & (jnp.log(jax.random.uniform(judge_key, dtype=odds.dtype)) < odds)
@@ -144,10 +144,8 @@ class MBNN:
     ) -> jax.Array:
         """(19.4), in logarithms."""
         layer = layers_of(groups) if self.counted == "layer" else np.zeros(groups.count, int)
-        layers = int(layer.max()) + 1
-        per_layer = lambda units: jnp.zeros(layers, jnp.int32).at[layer].add(units.astype(jnp.int32))  # noqa: E731
-        moved, total = per_layer(chosen), jnp.asarray(np.bincount(layer), jnp.int32)
-        prior = unit_masks.log_prior_ratio(per_layer(alive), jnp.where(birth, moved, -moved), total, self.c, self.most)
+        moved, total = _per_layer(chosen, layer), jnp.asarray(np.bincount(layer), jnp.int32)
+        prior = unit_masks.log_prior_ratio(_per_layer(alive, layer), jnp.where(birth, moved, -moved), total, self.c, self.most)
         # A death is drawn where more units live, a birth where fewer do; kind and number are as probable both ways.
         larger = alive | chosen
         log_weights = jnp.where(birth, after.log_weights, before.log_weights)
@@ -179,9 +177,9 @@ def _checked(evidence: Evidence) -> Groups:
     return evidence.groups  # type: ignore[no-any-return]
 
 
-def _no_layer_is_empty(groups: Groups, alive: jax.Array) -> jax.Array:
-    layer = layers_of(groups)
-    return jnp.all(jnp.zeros(int(layer.max()) + 1, jnp.int32).at[layer].add(alive.astype(jnp.int32)) > 0)
+def _per_layer(units: jax.Array, layer: np.ndarray) -> jax.Array:
+    """How many of the units are in each layer."""
+    return jnp.zeros(int(layer.max()) + 1, jnp.int32).at[layer].add(units.astype(jnp.int32))
 
 
 def layers_of(groups: Groups) -> np.ndarray:

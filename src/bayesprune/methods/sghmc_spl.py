@@ -136,9 +136,8 @@ class SGHMCSPL:
 
     def _inclusion(self, posterior: PyTree, sums: GroupSums, slab: jax.Array, share: jax.Array) -> jax.Array:
         if self.rule == "switch":
-            return (
-                sums.mean({site: jnp.square(node.loc * node.unit) for site, node in posterior.items()}) >= self.soft
-            ).astype(float)
+            size = sums.mean({site: jnp.square(node.loc * node.unit) for site, node in posterior.items()})
+            return (size >= self.soft).astype(float)
         square = sums.total({site: jnp.square(node.loc) for site, node in posterior.items()})
         return group_slab.inclusion(square, sums.size, share, slab, self.ratio * slab)
 

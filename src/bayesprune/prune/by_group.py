@@ -1,7 +1,5 @@
 """Cuts of whole groups: units or heads of the network, or the same number of weights for every output of an array."""
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -46,11 +44,21 @@ def cut(
             raise ValueError("price needs the FLOPs of groups, and these have none: give Groups(..., count_flops=function).")
         total = total - price * jnp.asarray(groups.flops, total.dtype)
     sums = GroupSums(groups, mask)
-    highest = functools.partial(_highest, total, worths, sums.size > 0)
-    if density is not None:
-        staying = _best(highest, groups, mask, density)
+    order = jnp.argsort(-worths, stable=True)
+
+    def highest(count: ArrayLike, within: np.ndarray | jax.Array) -> Bool[Array, " units"]:
+        """The ``count`` living units of the highest total among those ``within``; equal ones by score, then by their order."""
+        there = (sums.size > 0) & within
+        return jnp.zeros(there.shape, bool).at[order].set(masks.top_k(total[order], count, there[order]))
+
+    if density is None and price is None:
+        staying = total >= least
     else:
-        staying = (total >= least) | (False if price is None else _best_of_arrays(highest, groups, mask))
+        best = jnp.zeros(groups.count, bool)  # the highest unit that each array has a part in
+        for site in mask:
+            best |= highest(1, groups_of(groups, site))
+        others = total >= least if density is None else highest(kept(density, groups.count) - masks.count(best), ~best)
+        staying = best | others
     return {site: mask[site] & sums.at(staying, site, True) for site in worth}
 
 
@@ -78,35 +86,6 @@ def shared(gain: PyTree, groups: Groups, mask: PyTree) -> dict[str, Float[Array,
     sums = GroupSums(groups, mask)
     mean = sums.mean(gain)
     return {site: sums.at(mean, site, value) for site, value in gain.items()}
-
-
-def _highest(
-    total: Float[Array, " units"],
-    ties: Float[Array, " units"],
-    alive: Bool[Array, " units"],
-    count: ArrayLike,
-    within: np.ndarray | jax.Array,
-) -> Bool[Array, " units"]:
-    """The ``count`` living units of the highest total among those ``within``; equal ones by ``ties``, then by their order."""
-    order = jnp.argsort(-ties, stable=True)
-    return jnp.zeros(alive.shape, bool).at[order].set(masks.top_k(total[order], count, (alive & within)[order]))
-
-
-Highest = Callable[[Any, Any], Bool[Array, " units"]]
-
-
-def _best(highest: Highest, groups: Groups, mask: PyTree, density: ArrayLike) -> Bool[Array, " units"]:
-    """The highest units, exactly round(density * units) of them, the best of each array among them."""
-    best = _best_of_arrays(highest, groups, mask)
-    return best | highest(kept(density, groups.count) - masks.count(best), ~best)
-
-
-def _best_of_arrays(highest: Highest, groups: Groups, mask: PyTree) -> Bool[Array, " units"]:
-    """The highest living unit that each array has a part in."""
-    best = jnp.zeros(groups.count, bool)
-    for site in mask:
-        best |= highest(1, groups_of(groups, site))
-    return best
 
 
 def _per_output(

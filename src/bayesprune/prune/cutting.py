@@ -36,35 +36,24 @@ def check(score: str, density: Scheduled | None, least: float | None, scope: str
     if least is not None and math.isnan(least):
         raise ValueError("threshold is NaN: give the lowest score that stays.")
     if callable(density):
-        _check_seen(density)
+        for name, value in _said(density, "density"):
+            # Of a share without a value next to nothing would be kept; of one above 1, such as percents, all would be.
+            if not (np.isfinite(shares := np.asarray(value)) & (shares <= 1 + ROUNDING)).all():
+                raise ValueError(f"{name} must be a share in (0, 1], got {value}.")
     elif density is not None:
         check_density(density)
-    if price is not None:
-        _check_price(price)
+    for name, value in () if price is None else _said(price, "price"):
+        check_not_negative(value, name)
     if price is not None and scope not in PRICED:
         raise ValueError(f"price needs scope 'unit' or 'head', got {scope!r}: by single weights no dense product gets smaller.")
 
 
-def _check_seen(density: Callable[[jax.Array], jax.Array]) -> None:
-    """Refuse a schedule that at one of its first steps, or of some later ones, has no value, of which next to nothing would be
-    kept, or one above 1, such as percents: all would be."""
-    for number, value in _values(density):
-        if not (np.isfinite(shares := np.asarray(value)) & (shares <= 1 + ROUNDING)).all():
-            raise ValueError(f"density at step {number} of its schedule must be a share in (0, 1], got {value}.")
-
-
-def _check_price(price: Scheduled) -> None:
-    """Refuse a price below zero or without a value; of a schedule by its first steps, and by some later ones."""
-    if not callable(price):
-        return check_not_negative(price, "price")
-    for number, value in _values(price):
-        check_not_negative(value, f"price at step {number} of its schedule")
-
-
-def _values(schedule: Callable[[jax.Array], jax.Array]) -> list[tuple[int, Any]]:
-    """What a schedule says at its first steps, and at some later ones, asked by the host."""
+def _said(given: Scheduled, name: str) -> list[tuple[str, Any]]:
+    """A number by its name; of a schedule what it says at its first steps, and at some later ones, asked by the host."""
+    if not callable(given):
+        return [(name, given)]
     with jax.ensure_compile_time_eval(), jax.transfer_guard_host_to_device("allow"):
-        return [(number, schedule(jnp.asarray(number))) for number in SEEN]
+        return [(f"{name} at step {number} of its schedule", given(jnp.asarray(number))) for number in SEEN]
 
 
 def log_odds(probability: float) -> float:

@@ -96,7 +96,9 @@ def prune_once(
             f"{type(sparsifier).__name__} compares masks by the loss of the data while a sampler runs, and a posterior alone "
             "has neither: sample with bp.fit_sgmcmc(..., sparsifier=...), or cut at once with methods.Cut(scope='unit')."
         )
-    nodes = _nodes(params, read if program is None else functools.partial(_ask, program, data), program)
+    if program is not None:
+        read = lambda found: program.read(found | program.describe(found, data))  # noqa: E731  what it says of its own
+    nodes = _nodes(params, read, program)
     chosen = {path: node for path, node in nodes.items() if prunable(path, trees.shape(node))}
     if not chosen:
         raise ValueError(f"prunable refuses all of {', '.join(nodes)}: there is nothing to prune.")
@@ -170,11 +172,6 @@ def _compiled(
         return new, info
 
     return jax.jit(step, compiler_options=quickly() if alone else None)
-
-
-def _ask(program: Trainable, data: GivenRows | None, params: dict[str, Any]) -> dict[str, Any]:
-    """What the program says of its own parameters."""
-    return program.read(params | program.describe(params, data))
 
 
 def _groups(sparsifier: Sparsifier, program: Trainable | None) -> Any:

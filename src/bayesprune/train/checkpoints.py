@@ -54,16 +54,12 @@ class Checkpoints:
             raise ValueError(f"folder must be on a local disk, got {str(self.folder)!r}: give a path such as 'runs/first'.")
         object.__setattr__(self, "folder", make_folder(self.folder))
 
-    @property
-    def _folder(self) -> Path:
-        return Path(self.folder)
-
     def _file(self, step: int) -> Path:
-        return self._folder / _NAME.format(step)
+        return Path(self.folder) / _NAME.format(step)
 
     def steps(self) -> list[int]:
         """Every step with a complete checkpoint, rising."""
-        found = (_PATTERN.fullmatch(path.name) for path in self._folder.iterdir())
+        found = (_PATTERN.fullmatch(path.name) for path in Path(self.folder).iterdir())
         return sorted(int(match[1]) for match in found if match)
 
     def latest(self) -> int | None:
@@ -80,14 +76,14 @@ class Checkpoints:
         metadata entry that cannot be stored, `ValueError` for a step before the latest one.
         """
         check_integer(step, "step", minimum=0)
-        if not self._folder.is_dir():
+        if not os.path.isdir(self.folder):
             raise OSError(
-                errno.ENOENT, f"cannot write {self._folder}: the folder is gone. Remedy: make it again, or give another."
+                errno.ENOENT, f"cannot write {self.folder}: the folder is gone. Remedy: make it again, or give another."
             )
         latest = self.latest()
         if latest is not None and step < latest:
             raise ValueError(
-                f"step must not lie before the latest checkpoint, got {step} and {self._folder} holds step {latest}: "
+                f"step must not lie before the latest checkpoint, got {step} and {self.folder} holds step {latest}: "
                 "restore that one, delete it, or give another folder."
             )
         content = leaves.encode(state, metadata)
@@ -128,7 +124,7 @@ class Checkpoints:
         if differences:
             more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
             raise ValueError(
-                f"the checkpoint of step {step} in {self._folder} does not fit this run: {differences[0]}{more}. It was "
+                f"the checkpoint of step {step} in {self.folder} does not fit this run: {differences[0]}{more}. It was "
                 "saved by a run with other settings: repeat that run's arguments, or give another folder."
             )
         with reading(path, _WHAT, _REMEDY):
@@ -139,7 +135,7 @@ class Checkpoints:
         path = self._file(step)
         if not os.path.lexists(path):  # the reader refuses a link that leads nowhere
             known = ", ".join(map(str, self.steps())) or "none"
-            raise FileNotFoundError(errno.ENOENT, f"no checkpoint of step {step}; saved steps: {known}", str(self._folder))
+            raise FileNotFoundError(errno.ENOENT, f"no checkpoint of step {step}; saved steps: {known}", str(self.folder))
         with reading(path, _WHAT, _REMEDY):
             tensors, header = read_tensors(path, _WHAT, _REMEDY, header_only=not with_tensors)
             manifest = json.loads(header["manifest"])

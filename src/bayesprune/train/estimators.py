@@ -1,7 +1,7 @@
 """Estimators of the ELBO by name."""
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,6 +13,12 @@ from bayesprune.core.checks import check_integer, check_name, got
 from bayesprune.core.types import PyTree
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.local import LocalELBO
+
+BY_NAME: dict[str, Callable[..., ELBO]] = {
+    "weight": MeanFieldELBO,
+    "local": LocalELBO,
+    "local_where_exact": functools.partial(LocalELBO, shared="draw"),
+}
 
 
 def make_elbo(estimator: str | ELBO | Any, num_particles: int) -> ELBO:
@@ -32,19 +38,14 @@ def make_elbo(estimator: str | ELBO | Any, num_particles: int) -> ELBO:
                 f"num_particles={num_particles} is of estimators by name, and {type(estimator).__name__} has its own, {own}: "
                 f"write {type(estimator).__name__}(num_particles={num_particles}), and leave num_particles= out."
             )
-        return same.first(estimator, _key(estimator))
-    if not isinstance(estimator, str):
+    elif isinstance(estimator, str):
+        check_name("estimator", estimator, BY_NAME)
+        estimator = BY_NAME[estimator](num_particles=num_particles)
+    else:
         raise TypeError(
             f"estimator must be 'weight', 'local', 'local_where_exact', or a NumPyro ELBO object, got {got(estimator)}."
         )
-    known: dict[str, Callable[..., ELBO]] = {
-        "weight": MeanFieldELBO,
-        "local": LocalELBO,
-        "local_where_exact": functools.partial(LocalELBO, shared="draw"),
-    }
-    check_name("estimator", estimator, known)
-    made = known[estimator](num_particles=num_particles)
-    return same.first(made, _key(made))
+    return same.first(estimator, (type(estimator), same.key(vars(estimator))))
 
 
 def keeps_state(elbo: ELBO) -> bool:
@@ -73,7 +74,3 @@ def loss_of(elbo: ELBO, rng_key: jax.Array, *args: PyTree, **kwargs: PyTree) -> 
         return elbo.loss(rng_key, *args, **kwargs), {}
     result = elbo.loss_with_mutable_state(rng_key, *args, **kwargs)
     return result["loss"], result["mutable_state"] or {}
-
-
-def _key(elbo: ELBO) -> Hashable:
-    return type(elbo), same.key(vars(elbo))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.types import Dataset, Mask, Node, Params
+from bayesprune.core.types import Dataset, Mask, Params
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.transforms import noise
 from bayesprune.posteriors.params import locs
@@ -20,22 +20,16 @@ Grads = dict[str, jax.Array]
 
 
 def look(
-    loop: Objective,
-    carry: Carry,
-    params: Params,
-    mask: Mask,
-    posterior: dict[str, Node],
-    data: Dataset | Block,
-    rng_key: jax.Array,
+    loop: Objective, carry: Carry, params: Params, mask: Mask, probe: Grads, data: Dataset | Block, rng_key: jax.Array
 ) -> Grads:
     """The gradient that the sparsifier of ``loop`` needs, site -> array; see `core.types.Gradient` for its kinds.
 
-    ``params``, unconstrained, and ``mask`` are whole arrays, whatever the storage of ``carry``.
+    ``params``, unconstrained, and ``mask`` are whole arrays, whatever the storage of ``carry``; ``probe``: zeros for
+    each weight.
     """
     wanted = needs_of(loop.recipe.sparsifier).gradient
     if wanted.at_mean:
         loop = dataclasses.replace(loop, recipe=dataclasses.replace(loop.recipe, elbo=MeanFieldELBO(noise=noise.none)))
-    probe = {name: jnp.zeros_like(node.loc) for name, node in posterior.items()}
 
     def one(reading: Reading, key: jax.Array) -> tuple[Reading, Grads]:
         """At one draw, of one minibatch; and where the reading of the data then is."""

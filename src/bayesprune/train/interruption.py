@@ -32,17 +32,13 @@ class Interruption:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, returns: bool = False) -> None:
-        self._folder, self._returns, self._signum = folder, returns, 0
+        self._folder, self._returns = folder, returns
+        self.signum = 0  # which signal was remembered; 0: none
         self._before: dict[int, Any] = {}
-
-    @property
-    def signum(self) -> int:
-        """Which signal was remembered; 0: none."""
-        return self._signum
 
     def hear(self, signum: int) -> None:
         """Remember a signal that another process of the fit was sent, if it is one."""
-        if signum and not self._signum:
+        if signum and not self.signum:
             self._remember(signum, None)
 
     def __enter__(self) -> "Interruption":
@@ -72,18 +68,18 @@ class Interruption:
 
         Where nothing was to be saved it raises KeyboardInterrupt: the first one was dropped on its way.
         """
-        message = f"{signal.Signals(self._signum).name} ended the fit at step {step} of {num_steps}."
+        message = f"{signal.Signals(self.signum).name} ended the fit at step {step} of {num_steps}."
         if not self._waits:
             raise KeyboardInterrupt(message)
         if self._folder is not None:
             message += f" Its state is saved in {os.fspath(self._folder)}: the same call goes on from there."
-        if not self._returns or self._signum != signal.SIGINT:
-            raise InterruptedFit(message, self._signum, step)
+        if not self._returns or self.signum != signal.SIGINT:
+            raise InterruptedFit(message, self.signum, step)
         message += " It is returned as it is; with on_interrupt='raise' a loop of fits would end too."
         warnings.warn(message, UserWarning, stacklevel=5)  # the caller of `fit_svi`
 
     def _remember(self, signum: int, frame: FrameType | None) -> None:
-        self._signum = signum
+        self.signum = signum
         self.__exit__(None, None, None)
         if frame is not None and not self._waits:  # without a frame it is another process's, which `end` raises in step
             signal.default_int_handler(signum, frame)

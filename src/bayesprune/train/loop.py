@@ -129,7 +129,8 @@ class Loop(Objective):
         mask = self.recipe.storage.whole_mask(state.mask)
         posterior = self.recipe.program.read(self.sites.constrain(params) | known)
         key, step_key = jax.random.split(stream(carry.step_key, OfAStep.PRUNING))
-        gradient = look(self, carry, params, mask, posterior, data, key)
+        probe = {site: jnp.zeros_like(node.loc) for site, node in posterior.items()}
+        gradient = look(self, carry, params, mask, probe, data, key)
         name = needs_of(self.recipe.sparsifier).groups
         groups = self.recipe.program.groups(name) if name else None
         loss = mask_loss(self, carry, params, data, key) if needs_of(self.recipe.sparsifier).loss else None

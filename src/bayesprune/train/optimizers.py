@@ -55,12 +55,8 @@ def _decay(loc: float, plain: float) -> optax.GradientTransformation:
 
 def _by_kind(loc: optax.GradientTransformation, plain: optax.GradientTransformation) -> optax.GradientTransformation:
     """One for locs and one for weights without a posterior; spreads stay as they are."""
-    return optax.partition({"loc": loc, "spread": optax.identity(), "plain": plain}, _kinds)
-
-
-def _kinds(params: dict[str, Any]) -> dict[str, str]:
-    """Parameter -> "loc" of a weight with a posterior, "spread" of anything, or "plain", a weight without a posterior."""
-    return {name: kind_of(name) for name in params}
+    kinds = lambda params: {name: kind_of(name) for name in params}  # noqa: E731
+    return optax.partition({"loc": loc, "spread": optax.identity(), "plain": plain}, kinds)
 
 
 class SPLMoves(NamedTuple):

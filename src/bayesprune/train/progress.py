@@ -9,17 +9,13 @@ from tqdm.auto import tqdm
 from bayesprune.core.checks import check_integer
 from bayesprune.report.health import Health
 
+Figure = SupportsFloat | None
+
 
 class NoProgress:
     """The progress of a training loop, as a context manager: this one says nothing, and waits for no device."""
 
-    def advance(
-        self,
-        num_steps: int,
-        loss: SupportsFloat | None = None,
-        density: SupportsFloat | None = None,
-        connected: SupportsFloat | None = None,
-    ) -> None:
+    def advance(self, num_steps: int, loss: Figure = None, density: Figure = None, connected: Figure = None) -> None:
         """Count ``num_steps`` more. Does not read its arguments here, which would wait for the device."""
 
     def judge(self, diagnose: Callable[[], Health]) -> None:
@@ -42,13 +38,7 @@ class ProgressBar(NoProgress):
         self._shown: dict[str, Any] = {}
         self._bar = tqdm(total=total, initial=initial, unit=" steps", file=sys.stderr, dynamic_ncols=True)
 
-    def advance(
-        self,
-        num_steps: int,
-        loss: SupportsFloat | None = None,
-        density: SupportsFloat | None = None,
-        connected: SupportsFloat | None = None,
-    ) -> None:
+    def advance(self, num_steps: int, loss: Figure = None, density: Figure = None, connected: Figure = None) -> None:
         """Count ``num_steps`` more. ``loss``: a scalar in nats; ``density``, ``connected``: the alive fraction, and that on a
         living path. None is not shown."""
         shown: dict[str, Any] = {}

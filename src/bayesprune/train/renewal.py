@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,6 @@ from bayesprune.prune.needs import warm_up_of
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.sites import Example, Sites
 from bayesprune.train.state import Carry, Recipe
-
-
-class Decaying(Kernel, Protocol):
-    """A kernel with a decay of its own for each weight."""
-
-    def with_decay(self, state: PyTree, precision: Params) -> PyTree: ...
 
 
 def renew(recipe: Recipe, sites: Sites, carry: Carry, old: Mask, new: Mask, known: Params) -> Carry:
@@ -64,7 +58,7 @@ def weigh(recipe: Recipe, carry: Carry, sparse: SparseState) -> Carry:
     """
     precision = cast(Weighing, recipe.sparsifier).precision(sparse)
     by_name = {name: precision[site] for name, site in stems(carry.params, precision).items()}
-    opt_state = cast(Decaying, recipe.kernel).with_decay(carry.opt_state, by_name)
+    opt_state = cast(Any, recipe.kernel).with_decay(carry.opt_state, by_name)
     if warm_up := warm_up_of(recipe.sparsifier):
         speaks = sparse.step > warm_up
         opt_state = jax.tree.map(lambda new, old: jnp.where(speaks, new, old), opt_state, carry.opt_state)

@@ -95,11 +95,10 @@ class FitCheckpoints:
 
     def save(self, step: int, state: FitState, record: Record) -> None:
         metadata = {"fingerprint": self.fingerprint, "history": record.history, "stopped": record.stopped}
-        metadata["halted"] = record.halted
-        metadata |= {"has_best": state.best is not None, "planned": state.planned}
+        metadata |= {"halted": record.halted, "has_best": state.best is not None, "planned": state.planned}
         metadata |= {"slices": state.slices} if state.slices else {}
         metadata |= {"single": single_written(state.single)} if state.single else {}
-        metadata |= {"readings": self.processes.broadcast(state.reading)}
+        metadata["readings"] = self.processes.broadcast(state.reading)
         saved = self.processes.own((state.carry, state.sparse, record.losses[:step], state.best))
         self.processes.once(lambda: self.checkpoints.save(step, saved, metadata))
 

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -28,21 +29,23 @@ from bayesprune.train.training import Periods, Training
 from bayesprune.train.watch import Watchers
 
 
-def run(
-    recipe: Recipe,
-    rng_key: jax.Array,
-    data: WholeFeed | Stream,
-    given: Given,
-    periods: Periods,
-    watch: Watchers,
-    checkpoint: str | os.PathLike[str] | None,
-    progress: bool | None,
-    returns: bool = False,
-) -> FitResult:
-    """Train as ``recipe`` and ``periods`` have it, followed by ``watch``; arguments as `fit_svi` has checked them.
+class Laid(NamedTuple):
+    """The parts of one run, as `infer.laid_out` has checked them. ``returns``: whether Ctrl-C ends it with what there is."""
 
-    ``returns``: Ctrl-C ends it with what there is.
-    """
+    recipe: Recipe
+    rng_key: jax.Array
+    feed: WholeFeed | Stream
+    given: Given
+    periods: Periods
+    watch: Watchers
+    checkpoint: str | os.PathLike[str] | None
+    progress: bool | None
+    returns: bool
+
+
+def run(laid: Laid) -> FitResult:
+    """Train as its recipe and periods have it."""
+    recipe, rng_key, data, given, periods, watch, checkpoint, progress, returns = laid
     make_room()
     num_steps, example = periods.num_steps, data.example
     stops = {"stops": periods.stops} if periods.stops else {}

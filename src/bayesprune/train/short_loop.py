@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.stages import Wrapped
 
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Mask, Params
@@ -21,7 +22,7 @@ from bayesprune.model.short_program import cut_short
 from bayesprune.posteriors.params import stems
 from bayesprune.train.loop import Loop
 from bayesprune.train.sites import Example, sites_of
-from bayesprune.train.state import Carry, Data, Jitted, Recipe
+from bayesprune.train.state import Carry, Data, Recipe
 
 
 def short_recipe(recipe: Recipe, slices: Slices, single: Single = ()) -> Recipe:
@@ -94,6 +95,6 @@ def _grid(array: jax.Array, kept: tuple[tuple[int, ...] | None, ...]) -> tuple[n
 
 
 @functools.lru_cache(maxsize=16)
-def compile_short(recipe: Recipe, example: Example, slices: Slices, single: Single = ()) -> Jitted:
+def compile_short(recipe: Recipe, example: Example, slices: Slices, single: Single = ()) -> Wrapped:
     """`ShortLoop.run`, jitted once for equal recipes and slices."""
     return jax.jit(by_one_thread(ShortLoop(recipe, example, slices, single).run), donate_argnums=0)

@@ -41,16 +41,6 @@ def set_up_guide(rng_key: jax.Array, program: Trainable, data: Dataset) -> None:
         by_one_thread(seed(program.guide, rng_key))(data.x, data.y)
 
 
-class Start(NamedTuple):
-    """``loop``: over weights as they are kept; ``carry`` and ``sparse``: the state before the first step, so kept; ``known``:
-    the entries that say what the parameters mean, where the program does not say it by itself."""
-
-    loop: Compiled
-    carry: Carry
-    sparse: SparseState
-    known: dict[str, Any]
-
-
 class Given(NamedTuple):
     """What a fit is given to start from, and how its weights are kept; see `fit_svi`."""
 
@@ -59,14 +49,24 @@ class Given(NamedTuple):
     storage: str
     init: Origin | None = None
 
+    @property
+    def params(self) -> dict[str, Any] | None:
+        """The parameters that it begins with; None: its own."""
+        return self.init_params if self.init is None else self.init.params
+
     def decisive(self) -> dict[str, Any]:
         """What of it decides a fit's result, by the names of `fit_svi`'s arguments; a fit from nothing does not say so."""
         given = self._asdict()
         return given | {"init": self.init.decisive()} if self.init is not None else {n: given[n] for n in given if n != "init"}
 
 
-def start(recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: Given) -> Start:
-    """The start of a fit: compiled functions and first states, from what was given."""
+def start(
+    recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: Given
+) -> tuple[Compiled, Carry, SparseState, dict[str, Any]]:
+    """The start of a fit, from what was given: the loop over weights as they are kept, and the first states, so kept.
+
+    Also the entries that say what the parameters mean, where the program does not say it by itself.
+    """
     if isinstance(recipe.sparsifier, Weighing):
         check_decay(recipe.kernel, recipe.sparsifier)
     if needs_of(recipe.sparsifier).chain:
@@ -99,7 +99,7 @@ def start(recipe: Recipe, rng_key: jax.Array, data: WholeFeed | Stream, given: G
     if origin is not None:
         law = state_law(recipe.kernel, first.params)
         carry = go_on(carry, origin, recipe.batch_size, data.example.num_rows, law, recipe.kernel)
-    return Start(loop, carry, sparse, known)
+    return loop, carry, sparse, known
 
 
 def start_params(
@@ -218,7 +218,7 @@ def compiled_ahead(loop: Compiled, rng_key: jax.Array, data: WholeFeed | Stream)
     if any(leaf.committed for leaf in jax.tree.leaves((rng_key, data.first)) if isinstance(leaf, jax.Array)):
         yield
         return
-    carry = loop.init.eval_shape(rng_key, data.first)
+    carry = loop.init.eval_shape(rng_key, data.first)  # type: ignore[attr-defined]
     steps = loop.run.lower(carry, data.alike, {}, send(0, np.int32))
     with ThreadPoolExecutor(1, "bayesprune-compile") as thread:
         compiled = thread.submit(steps.compile)

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
-from jax.stages import Lowered, Traced
+from jax.stages import Wrapped
 from numpyro.infer import ELBO
 
 from bayesprune.core.types import Dataset, Info, Mask, Params, PyTree, SparseState, Sparsifier
@@ -73,24 +73,11 @@ class Recipe:
             object.__setattr__(self, "computes", (self.kernel, self.kl_weight, self.augment))
 
 
-@runtime_checkable
-class Jitted(Protocol):
-    """What `jax.jit` gives."""
-
-    def __call__(self, *args: PyTree) -> PyTree: ...
-
-    def trace(self, *args: PyTree) -> Traced: ...
-
-    def lower(self, *args: PyTree) -> Lowered: ...
-
-    def eval_shape(self, *args: PyTree) -> PyTree: ...
-
-
 class Compiled(NamedTuple):
     """The jitted functions of a `train.loop.Loop`; see its methods."""
 
-    init: Jitted
-    run: Jitted
+    init: Wrapped
+    run: Wrapped
     keep: Callable[..., Carry]
     whole: Callable[..., tuple[Params, Mask]]
     prune: Callable[..., tuple[SparseState, Info]]

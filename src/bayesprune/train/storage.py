@@ -8,13 +8,12 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from bayesprune.core import masks
-from bayesprune.core.checks import check_name
 from bayesprune.core.types import Sparsifier
 from bayesprune.posteriors.params import stems
 from bayesprune.prune.keep_all import KeepAll
@@ -22,25 +21,6 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.train import remat
 
 STORAGES = ("masked", "active", "compact", "auto")
-
-
-@runtime_checkable
-class Storage(Protocol):
-    """How masks and parameters are kept."""
-
-    def keep_mask(self, mask: dict[str, Any]) -> dict[str, Any]: ...
-
-    def whole_mask(self, kept: dict[str, Any]) -> dict[str, Any]: ...
-
-    def keep(self, params: dict[str, Any], kept_mask: dict[str, Any]) -> dict[str, Any]: ...
-
-    def whole(self, params: dict[str, Any], kept_mask: dict[str, Any]) -> dict[str, Any]: ...
-
-    def movers(self, params: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Callable[..., Any]]: ...
-
-    def density(self, kept_mask: dict[str, Any]) -> float: ...
-
-    def thrifty(self, loss: Callable[..., Any]) -> Callable[..., Any]: ...
 
 
 @dataclass(frozen=True)
@@ -138,12 +118,14 @@ def _carry_over(old: jax.Array, new: jax.Array) -> Callable[[Any, Any], Any]:
     return move
 
 
-def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Storage:
-    """The storage of a name for a fit that starts from ``mask``.
+Storage = WithMask | Active
 
-    Raises `ValueError` for an unknown name, and for "active" where there is no mask or its counts would change.
+
+def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Storage:
+    """The storage of a name, one of `STORAGES`, for a fit that starts from ``mask``.
+
+    Raises `ValueError` for "active" where there is no mask or its counts would change.
     """
-    check_name("storage", name, STORAGES)
     if name != "active":  # the others have whole arrays between steps; `train.shrinking` knows what they do with them
         return MASKED
     if not mask:

@@ -47,14 +47,7 @@ class Periods(NamedTuple):
     acts: tuple[int, int] | None = None
 
     @classmethod
-    def of(
-        cls,
-        num_steps: int,
-        epoch: int,
-        callback_every: int | None = None,
-        stacklevel: int = 3,
-        **wanted: tuple[bool, int | None],
-    ) -> "Periods":
+    def of(cls, num_steps: int, epoch: int, callback_every: int | None = None, **wanted: tuple[bool, int | None]) -> "Periods":
         """From pairs (whether, period or None for one epoch) by name; a ``callback_every`` of None is 0."""
         wanted = wanted | {"callback_every": (callback_every is not None, callback_every)}
         for name, (_, period) in wanted.items():
@@ -63,7 +56,8 @@ class Periods(NamedTuple):
         idle = [name for name, (used, period) in wanted.items() if period is not None and not used]
         if idle:
             message = "; ".join(f"{name}= says how often, and there is no {_OF[name]}" for name in idle)
-            warnings.warn(f"{message}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=stacklevel)
+            # Of the caller of `fit_svi`.
+            warnings.warn(f"{message}. Give that, or leave {', '.join(idle)} out.", UserWarning, stacklevel=5)
         chosen = {name: (period or epoch) if used else 0 for name, (used, period) in wanted.items()}
         return cls(num_steps=num_steps, stops=(), acts=None, **chosen)
 
@@ -231,8 +225,7 @@ class Training:
         return self.watch.show(moment, due)
 
     def _params(self, carry: Carry, mask: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        params, whole_mask = self.processes.own(self.loop.whole(carry, mask, self.known))
-        return params, whole_mask
+        return self.processes.own(self.loop.whole(carry, mask, self.known))  # type: ignore[no-any-return]
 
     def _state(self, carry: Carry) -> dict[str, Any]:
         """What of a state must stay finite: it is what the next step is made from. Parameters both as they are and as they are

@@ -127,7 +127,7 @@ def test_figures_of_padded_labels() -> None:
     bnn = network(L.Masked(L.Categorical(), missing=-1), 3)
     y = np.where(np.arange(300) % 3, np.argmax(X @ RNG.normal(size=(2, 3)), 1), -1)
     fit = bp.fit_svi(jax.random.key(0), bnn, bp.Dataset(X, y), num_steps=20, progress=False)
-    figures, probabilities = scored(jax.random.key(1), bnn, fit.params, bp.Dataset(X, y))
+    figures, probabilities = scored(jax.random.key(1), bnn, fit.params, bp.Dataset(X, y), mask=None, num_samples=100)
     means = bp.predict(jax.random.key(1), bnn, fit.params, X)
     assert figures == bp.metrics.summary(means[y >= 0], y[y >= 0]) | figures
     assert probabilities.shape == (200, 3)

@@ -1,5 +1,6 @@
 """The memory that a curvature takes, before any of it is allocated; and which one fits."""
 
+import math
 from collections.abc import Mapping
 
 from bayesprune.infer.curvature.over_rows import BYTES
@@ -16,7 +17,7 @@ def bytes_needed(curvature: str, shapes: Shapes) -> int:
     >>> bytes_needed("full", {"w": (1000, 1)}) > 10 * bytes_needed("kron", {"w": (1000, 1)}) / 11
     True
     """
-    size = sum(map(_size, shapes.values()))
+    size = sum(map(math.prod, shapes.values()))
     gradients, numbers = 2 * max(BYTES, 4 * size), OF_A_NUMBER * size
     if curvature == "diag":
         return gradients + numbers
@@ -40,11 +41,6 @@ def check_bytes(curvature: str, wanted: Shapes, shapes: Shapes, last: Shapes, ma
     fits = [repr(name) for name in fits if name != curvature]
     remedy = f"take curvature={' or '.join(fits)}" if fits else "no curvature fits"
     raise ValueError(
-        f"curvature={curvature!r} takes {needed / 2**30:,.2f} GiB for {sum(map(_size, wanted.values())):,} weights, and "
+        f"curvature={curvature!r} takes {needed / 2**30:,.2f} GiB for {sum(map(math.prod, wanted.values())):,} weights, and "
         f"max_bytes={max_bytes:,} is {max_bytes / 2**30:,.2f} GiB: {remedy}, or raise max_bytes."
     )
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    rows, columns = as_matrix(shape)
-    return rows * columns

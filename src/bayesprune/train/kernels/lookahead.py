@@ -1,17 +1,14 @@
 """`optax.lookahead` as a kernel: the fast parameters are trained, the slow ones are what is evaluated."""
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jax.typing import ArrayLike
 from optax import LookaheadParams, LookaheadState
 
-from bayesprune.core.tracing import as_written
 from bayesprune.core.trees import of_kind
 from bayesprune.core.types import PyTree
 from bayesprune.train.kernel import Params
@@ -47,19 +44,10 @@ class Lookahead(Optax):
         return Slow(self.optimizer.init(LookaheadParams.init_synced(params)), jax.tree.map(jnp.copy, params))
 
     def step(
-        self,
-        rng_key: jax.Array,
-        gradient: Params,
-        params: Params,
-        state: Slow,
-        value: ArrayLike | None = None,
-        value_fn: Callable[[Params], Any] | None = None,
+        self, rng_key: jax.Array, gradient: Params, params: Params, state: Slow, *loss: Any, **named: Any
     ) -> tuple[Params, Slow]:
         pair = LookaheadParams(params, state.slow)
-        update = optax.with_extra_args_support(self.optimizer).update
-        with as_written():
-            updates, inner = update(gradient, state.inner, pair, value=value, grad=gradient, value_fn=value_fn)
-            after = optax.apply_updates(pair, updates)
+        after, inner = super().step(rng_key, gradient, pair, state.inner, *loss, **named)
         return after.fast, Slow(inner, after.slow)
 
     def evaluated(self, params: Params, state: PyTree) -> Params:

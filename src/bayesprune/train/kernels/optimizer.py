@@ -44,11 +44,11 @@ class Optax:
         self,
         rng_key: jax.Array,
         gradient: Params,
-        params: Params,
+        params: PyTree,
         state: PyTree,
         value: ArrayLike | None = None,
         value_fn: Callable[[Params], Any] | None = None,
-    ) -> tuple[Params, Any]:
+    ) -> tuple[Any, Any]:
         update = optax.with_extra_args_support(self.optimizer).update
         more = _taken(update, {"value": value, "grad": gradient, "value_fn": value_fn})
         with as_written():  # optax raises floats to integer powers
