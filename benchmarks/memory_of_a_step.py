@@ -19,11 +19,11 @@ from flax import linen
 import bayesprune as bp
 from bayesprune.core.schedules import Constant
 from bayesprune.infer.data import spread
-from bayesprune.infer.settings import automatic
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.report.tables import markdown
 from bayesprune.train.loop import compile_loop
 from bayesprune.train.recipe import make_recipe
+from bayesprune.train.share import automatic
 from bayesprune.train.sites import Example
 from bayesprune.train.start import start_mask, start_storage
 

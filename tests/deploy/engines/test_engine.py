@@ -198,6 +198,8 @@ def test_bad_input_is_refused() -> None:
         Engine(MLP, head, weights | {"c": np.zeros((1, 3))})
     with pytest.raises(ValueError, match="unknown kernel 'dnse'"):
         Engine(MLP, head, weights, "dnse")
+    with pytest.raises(ValueError, match="unknown kernel 'auto'"):  # of one operation it is no choice
+        Engine(MLP, head, weights, dict.fromkeys(Engine(MLP, head, weights).kernels, "auto"))
     with pytest.raises(ValueError, match="unknown operation in kernels '99'"):
         Engine(MLP, head, weights, {99: "csr"})
     engine = Engine(MLP, head, weights, "csr")

@@ -83,12 +83,15 @@ class Engine:
     # ---- inside
     def _chosen(self, kernels: Kernels) -> dict[int, str]:
         """The kernel of each segment."""
-        named = dict.fromkeys(self.segments, kernels) if isinstance(kernels, str) and kernels != "auto" else {}
-        if not isinstance(kernels, str):
+        if isinstance(kernels, str):
+            named = {} if kernels == "auto" else dict.fromkeys(self.segments, kernels)
+            names = {kernels} - {"auto"}
+        else:
             named = {int(index): name for index, name in kernels.items()}
+            names = set(named.values())
             for index in set(named) - set(self.segments):
                 raise unknown_name("operation in kernels", str(index), map(str, self.segments))
-        for name in {*named.values(), *([kernels] if isinstance(kernels, str) else [])} - {"auto"}:
+        for name in names:
             check_kernel(name)
         return {
             index: "dense" if segment.pattern is None else named.get(index, by_density(segment))
