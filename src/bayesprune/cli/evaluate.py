@@ -10,6 +10,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from bayesprune import data as data_sets
 from bayesprune.cli import build, fitted, rows, settings
 from bayesprune.cli.results import read_posterior
+from bayesprune.cli.run_settings import RunSettings
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.infer.evaluate import scored
@@ -77,7 +78,7 @@ def _of_fit(out: Path, data: Path | None) -> tuple[dict[str, float], int, str]:
 
 
 def _judged(
-    chosen: settings.RunSettings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
+    chosen: RunSettings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
 ) -> tuple[Dataset, rows.RowsTask, str]:
     """The rows to judge on, the network's task, and what the rows are called."""
     schema = rows.schema_in(notes)
@@ -94,7 +95,7 @@ def _judged(
     return held.test, held.task, f"{held.part} set"
 
 
-def _foreign(name: str, chosen: settings.RunSettings) -> Dataset:
+def _foreign(name: str, chosen: RunSettings) -> Dataset:
     """Another image set's test part, scaled as the run's own was."""
     if chosen.dataset not in catalogue.IMAGE_SETS:
         raise ValueError(

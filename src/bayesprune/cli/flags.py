@@ -14,7 +14,7 @@ from bayesprune.cli import own_net, presets
 from bayesprune.cli.errors import flags_in_one_line
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import as_kind, flags, hints, knobs, table
-from bayesprune.cli.settings import RunSettings, field_name, settings_class
+from bayesprune.cli.run_settings import RunSettings, field_name, settings_class
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record

@@ -8,8 +8,9 @@ import numpy as np
 
 from bayesprune import __version__
 from bayesprune.cli import build, course, fitted, rows, shipping
+from bayesprune.cli.run_settings import RunSettings
 from bayesprune.cli.settings import FILE as SETTINGS
-from bayesprune.cli.settings import RunSettings, to_json
+from bayesprune.cli.settings import to_json
 from bayesprune.core import lock
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_arrays, read_record, write_arrays, write_record

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune import data as data_sets
 from bayesprune.cli import likelihood
-from bayesprune.cli.settings import RunSettings
+from bayesprune.cli.run_settings import RunSettings
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
