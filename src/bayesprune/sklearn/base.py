@@ -3,6 +3,7 @@
 import copy
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
 from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, measures, mixture, network, noise, reasons, sure
+from bayesprune.sklearn.annealing import Annealed
 from bayesprune.sklearn.columns import Columns, fit_columns, of_rows
 from bayesprune.sklearn.drawing import WithDraws
 from bayesprune.sklearn.knobs import WithKnobs
@@ -29,54 +31,30 @@ from bayesprune.sklearn.training_rows import TrainingRows
 from bayesprune.sklearn.whole import WithCompact
 
 
+@dataclass(eq=False, repr=False, match_args=False)
 class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
-    _columns: Any
-    _conformity: Any
-    losses_: np.ndarray
-
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
-    def __init__(
-        self,
-        hidden: Sequence[int] | Any = (50,),
-        *,
-        prior: str | Prior | Any = "auto",
-        method: str | Sparsifier | Any = "auto",
-        density: float | Any | None = None,
-        num_steps: int | str | Any = "auto",
-        batch_size: int | Any | None = 128,
-        learning_rate: float | Any = 1e-2,
-        annealing: float | str | Any = "auto",
-        form: str | Any = "auto",
-        presets: str | Any = "default",
-        held_out: float | str | Any = "auto",
-        stacking: bool | Any = True,
-        time_limit: float | Any | None = None,
-        num_samples: int | Any = 100,
-        activation: str | Callable[[jax.Array], jax.Array] | Any = "swish",
-        likelihood: str | Likelihood | Any = "auto",
-        random_state: int | np.random.RandomState | Any | None = None,
-        verbose: bool | Any = False,
-    ) -> None:
-        self.hidden = hidden
-        self.prior = prior
-        self.method = method
-        self.density = density
-        self.num_steps = num_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.annealing = annealing
-        self.form = form
-        self.presets = presets
-        self.held_out = held_out
-        self.stacking = stacking
-        self.time_limit = time_limit
-        self.num_samples = num_samples
-        self.activation = activation
-        self.likelihood = likelihood
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden: Sequence[int] | Any = (50,)
+    _: KW_ONLY
+    prior: str | Prior | Any = "auto"
+    method: str | Sparsifier | Any = "auto"
+    density: float | Any | None = None
+    num_steps: int | str | Any = "auto"
+    batch_size: int | Any | None = 128
+    learning_rate: float | Any = 1e-2
+    annealing: float | str | Any = "auto"
+    form: str | Any = "auto"
+    presets: str | Any = "default"
+    held_out: float | str | Any = "auto"
+    stacking: bool | Any = True
+    time_limit: float | Any | None = None
+    num_samples: int | Any = 100
+    activation: str | Callable[[jax.Array], jax.Array] | Any = "swish"
+    likelihood: str | Likelihood | Any = "auto"
+    random_state: int | np.random.RandomState | Any | None = None
+    verbose: bool | Any = False
 
     @property
     def bnn_(self) -> BNN:
@@ -116,7 +94,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
-        course = annealing.Annealed(rate, share=share)
+        course = Annealed(rate, share=share)
         table = TrainingRows(np.asarray(x, np.float64), y, self._seed, self._budget)
         self._background = table.x[reasons.background(len(x))]
         if choice.forms == (forms.TREES,):
@@ -179,7 +157,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         recipe: network.NetworkRecipe,
         x: np.ndarray,
         y: np.ndarray,
-        course: annealing.Annealed,
+        course: Annealed,
         num_steps: int,
         like: int,
         *watches: budget.Deadline,
@@ -260,7 +238,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
 
     def inputs_of(self, X: ArrayLike | Any) -> np.ndarray:
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, steps, what trees say of new rows."""
-        return self._columns.apply(self._rows(X))
+        return self._columns.apply(self._rows(X))  # type: ignore[return-value]
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> choosing.Judged:
         """What rows say of the networks that the estimator has; y as trained on."""
