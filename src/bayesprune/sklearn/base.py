@@ -19,7 +19,7 @@ from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, measures, mixture, network, noise, reasons, sure
+from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, measures, mixture, network, noise, reasons
 from bayesprune.sklearn.annealing import Annealed
 from bayesprune.sklearn.columns import Columns, fit_columns, of_rows
 from bayesprune.sklearn.drawing import WithDraws
@@ -69,7 +69,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         hidden = network.read_hidden(self.hidden)
         preset = forms.read_preset(self.presets)
         choice = forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x[:, self._reading.free])
-        return choice if self._stacks(choice) else forms.of_networks(choice)
+        return choice if self._stacks(choice) else forms.without(choice, forms.TREES)
 
     def _train(
         self,
@@ -91,7 +91,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
         cuts = None if found is None else found.whole
-        choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
+        if cuts is None or not len(cuts.at):  # with no thresholds it would be the same as another form
+            choice = forms.without(choice, forms.THRESHOLDS)
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
         course = Annealed(rate, share=share)
@@ -129,16 +130,12 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         self, chosen: Sequence[choosing.Chosen], table: TrainingRows, learn: choosing.Learn, num_steps: int
     ) -> dict[str, mixture.Member]:
         """Each form's fit to all rows, the first one's in any case, others' if there is time; ends the estimator's budget."""
-
-        def fit(form: choosing.Chosen, steps: int, *watches: budget.Deadline) -> cutting.Learned:
-            return learn(form.form, slice(None), steps, *watches)
-
         first, *others = chosen
-        learned = {first.form: self._budget.last(functools.partial(fit, first), num_steps)}
+        learned = {first.form: self._budget.last(functools.partial(learn, first.form, slice(None)), num_steps)}
         self.losses_ = learned[first.form].losses
         self.n_iter_ = len(self.losses_)
         for form in others:
-            if (found := self._budget.if_time(functools.partial(fit, form), num_steps)) is not None:
+            if (found := self._budget.if_time(functools.partial(learn, form.form, slice(None)), num_steps)) is not None:
                 learned[form.form] = found
         if missing := tuple(form.form for form in others if form.form not in learned):
             self._budget.left_out["fits"] = missing
@@ -173,7 +170,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             on_interrupt="raise",  # searches and cross-validation are loops of fits
             progress=bool(self.verbose),
             callbacks=watches,
-            callback_every=min((watch.every for watch in watches), default=None),
+            callback_every=budget.EVERY if watches else None,
         )
         for watch in watches:
             watch.check()
@@ -187,7 +184,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         params, mask, density = cutting.cut(key, bnn, trained, learned.rungs[rung])
         if columns.silent.any() and self.density is None and learned.rungs[0] is not None:
             params, mask, density = cutting.cut_silent(bnn, params, mask, columns.silent)
-        params = params if learned.rungs[0] is None else sure.keep_sure(bnn, params)
+        params = params if learned.rungs[0] is None else cutting.keep_sure(bnn, params)
         inputs = cutting.describe_inputs(bnn, trained, mask, columns, self._reading)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         params, mask = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
@@ -200,9 +197,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
 
     def _as_judged(self) -> Any:
         """The estimator with the networks alone by which held-out rows were foreseen; itself, where no others predict."""
-        if self._judged_law is None:
-            return self
-        return self._with_law(self._judged_law)
+        return self if self._judged_law is None else self._with_law(self._judged_law)
 
     def _predicting_by(self, member: mixture.Member) -> Any:
         """The estimator with one network alone."""
@@ -222,10 +217,6 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         self.params_, self.mask_ = law.held(stream(self._key(), OfAnEstimator.MEMBERS), self.num_samples)
         self.inclusion_probabilities_, self.feature_importances_ = self._inputs.inclusion, self._inputs.importance
         self.used_features_ = self._inputs.used
-
-    def _of_draws(self, draws: np.ndarray) -> np.ndarray:
-        """Predictions of networks as the estimator gives predictions."""
-        return draws
 
     def _of_parts(self, part: np.ndarray) -> np.ndarray:
         """A part of the uncertainty in the units of the estimator."""
