@@ -126,10 +126,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         self.support_, self.estimator_ = selection.support, selection.estimator
         self.groups_ = correlated_groups(x)
         for name in ("fraction_choice_", "statistics_", "e_values_"):
-            if name in selection.details:
-                setattr(self, name, selection.details[name])
-            elif hasattr(self, name):  # of an earlier fit by another rule
-                delattr(self, name)
+            self.__dict__.pop(name, None)  # of an earlier fit by another rule
+        self.__dict__.update(selection.details)
         return self
 
     def transform(self, X: ArrayLike | Any) -> Any:
