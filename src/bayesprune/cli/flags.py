@@ -156,7 +156,7 @@ def _tables() -> dict[str, type]:
     found: dict[str, type] = {}
     for kind, known in KINDS.items():
         for name, cls in known().items():
-            plain = field_name("course", {"course": name}) if kind == "course" else name.replace("-", "_")
+            plain = field_name(kind, {"method": "", kind: name})
             found.setdefault(plain, cls)
             if kind == "prior":  # one that is named like the method has a longer name
                 found[f"{plain}_prior"] = cls

@@ -75,7 +75,7 @@ def _train(chosen: RunSettings, folder: Path, tell: Callable[[str], None], progr
         jax.block_until_ready(fit.params)
         seconds = time.perf_counter() - begin
         settings.claim(chosen, folder)
-        results.write(folder, chosen, bnn, fit, data, results.Timed(seconds, since))
+        results.write(folder, chosen, bnn, fit, data, seconds, since)
 
 
 @contextlib.contextmanager
