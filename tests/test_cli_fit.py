@@ -182,11 +182,11 @@ def test_codes_with_zeros_in_front_are_kept_as_they_are_written(asked: str, tmp_
     codes, zips = rng.choice(["01", "02", "10"], 90), rng.choice(["00501", "10001"], 90)
     pd.DataFrame({"a": rng.normal(size=90), "zip": zips, "y": codes}).to_csv(tmp_path / "my.csv", index=False)
     settings = {"target": "y", "features": [], "drop": [], "likelihood": asked, "test_share": 0.2, "split": 0}
-    found = fit._read(tmp_path / "my.csv", settings)
+    found, (fitted_rows, _), *_ = fit._read(tmp_path / "my.csv", settings)
     assert found.target.classes == (() if asked == "normal" else ("01", "02", "10"))
-    assert found.texts == ("zip",) and set(found.x[0]["zip"]) == {"00501", "10001"}
+    assert found.texts == ("zip",) and set(fitted_rows["zip"]) == {"00501", "10001"}
     (tmp_path / "new.csv").write_text("a,zip,y\n0,10001,10\n")
-    x, y = fitted.FinishedFit(None, found.target, found.columns, found.texts, "my.csv").labelled(tmp_path / "new.csv")
+    x, y = found.labelled(tmp_path / "new.csv")
     assert y.tolist() == [10.0 if asked == "normal" else 2] and x["zip"].tolist() == ["10001"]
 
 

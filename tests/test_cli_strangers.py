@@ -10,6 +10,7 @@ import pytest
 
 from bayesprune.cli import rows, settings
 from bayesprune.cli.find import KINDS
+from bayesprune.cli.run_settings import settings_class
 from bayesprune.core.formats import write_record
 from bayesprune.core.lock import NAME, alone_in
 from tests.test_cli import refused
@@ -31,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def changed(folder: Path, **values: Any) -> None:
     """Settings of a run with these in place of its own, and a checksum that is right."""
-    made = settings.to_json(settings.settings_class("mlp", "bmr", "flat")()) | values
+    made = settings.to_json(settings_class("mlp", "bmr", "flat")()) | values
     if ":" in made["net"]:
         del made["mlp"]
     write_record(folder / settings.FILE, made)
@@ -137,6 +138,6 @@ def test_all_settings_come_back(kind: str, tmp_path: Path) -> None:
     plain = {"net": "mlp", "method": "bmr", "prior": "flat", "course": "standard"}
     for name in KINDS[kind]():
         chosen = plain | {kind: name}
-        made = settings.settings_class(**chosen)(**chosen)
+        made = settings_class(**chosen)(**chosen)
         write_record(tmp_path / settings.FILE, settings.to_json(made))
         assert repr(settings.load(tmp_path)) == repr(made), name

@@ -15,6 +15,7 @@ import pytest
 
 import bayesprune as bp
 from bayesprune.cli import results, settings
+from bayesprune.cli.run_settings import settings_class
 from bayesprune.core.formats import write_arrays, write_record
 from bayesprune.data import checksum, cifar, idx, uci
 from bayesprune.deploy import reader
@@ -48,7 +49,7 @@ def metrics(folder: Path) -> Path:
 
 
 def settings_file(folder: Path) -> Path:
-    settings.claim(settings.settings_class("mlp", "bmr", "flat")(), folder)
+    settings.claim(settings_class("mlp", "bmr", "flat")(), folder)
     return folder / settings.FILE
 
 

@@ -20,13 +20,13 @@ def test_plain_columns_are_those_of_the_standard_scaler() -> None:
 
 def test_far_numbers_are_drawn_in_in_their_order_and_near_ones_stay() -> None:
     x = rows()
-    plain, clipped = fit_columns(x).apply(1e6 * x), fit_columns(x, clipped=True).apply(1e6 * x)
+    plain, clipped = fit_columns(x).apply(1e6 * x), fit_columns(x)._replace(clipped=True).apply(1e6 * x)
     assert np.abs(plain).max() > 1e5 and np.abs(clipped).max() <= 6.0
-    plain, clipped = fit_columns(x).apply(x), fit_columns(x, clipped=True).apply(x)
+    plain, clipped = fit_columns(x).apply(x), fit_columns(x)._replace(clipped=True).apply(x)
     near = np.abs(plain) <= 3.0
     np.testing.assert_array_equal(clipped[near], plain[near])
     far = np.linspace(-9.0, 9.0, 2001)[:, None] * fit_columns(x).scaling.scale + fit_columns(x).scaling.loc
-    steps = np.diff(fit_columns(x, clipped=True).apply(far), axis=0)
+    steps = np.diff(fit_columns(x)._replace(clipped=True).apply(far), axis=0)
     assert (steps > 0).all() and np.abs(np.diff(steps, axis=0)).max() < 1e-4  # no corner where the bend begins
 
 
@@ -85,7 +85,7 @@ def test_columns_that_are_nearly_copies_are_collinear(copy: float, wanted: bool)
 def test_what_is_not_asked_for_is_zero_and_counts_for_no_column() -> None:
     x = np.column_stack([rows(), np.full(200, 7.0)])
     cuts = Thresholds(np.array([1, 1]), np.array([0.0, 5.0]))
-    whole = fit_columns(x, clipped=True, cuts=cuts, components=True)
+    whole = fit_columns(x, cuts=cuts, components=True)._replace(clipped=True)
     none = whole.only(steps=False, components=False, clipped=True)
     assert none.num_inputs == 5 and none.silent.tolist() == [False] * 4 + [True]
     assert (none.apply(x) == whole.apply(x)[:, :5]).all()

@@ -32,7 +32,7 @@ def labels(y: np.ndarray) -> np.ndarray:
 def test_inputs_are_those_that_any_network_reads_each_once() -> None:
     x = np.array([[0.0, 5.0], [1.0, 6.0], [2.0, 9.0], [3.0, 8.0]])
     plain = fit_columns(x)
-    steps = fit_columns(x, clipped=True, cuts=Thresholds(np.array([1, 0]), np.array([5.5, 1.5])))
+    steps = fit_columns(x, cuts=Thresholds(np.array([1, 0]), np.array([5.5, 1.5])))._replace(clipped=True)
     joint = joined_columns([plain, steps, fit_columns(x)], [np.array(m, bool) for m in ([1, 0], [0, 1, 1, 0], [0, 0])])
     assert joint.num_inputs == 32 and joint.spare == 29 and len(joint.maps) == 2
     assert [places.tolist() for places in joint.places] == [[0, -1], [-1, 1, 2, -1], [0, -1]]

@@ -6,7 +6,7 @@ from scipy import optimize, special
 
 import bayesprune as bp
 from bayesprune.posteriors.spike_slab import SpikeSlab
-from bayesprune.sklearn import sure
+from bayesprune.sklearn import cutting
 
 
 @pytest.mark.slow
@@ -35,13 +35,13 @@ def test_what_is_unsure_stays_so_and_other_families_as_they_are() -> None:
     name = next(name for name in model.params_ if name.endswith("logit") and np.size(model.params_[name]) == 3)
     logit = np.array([[2.0], [2.3], [-5.0]], np.float32)
     params = model.params_ | {name: logit}
-    found = sure.keep_sure(model.bnn_, params)
-    np.testing.assert_array_equal(found[name], [[2.0], [sure.OPEN], [-5.0]])
+    found = cutting.keep_sure(model.bnn_, params)
+    np.testing.assert_array_equal(found[name], [[2.0], [cutting.OPEN], [-5.0]])
     assert {key for key in params if "loc" in key or "scale" in key} <= found.keys()
     assert all(np.array_equal(found[key], params[key]) for key in params if not key.endswith("logit"))
     flat = bp.BayesianSparseRegressor(hidden=(), num_steps=20, random_state=0, prior="flat").fit(x, y)
-    assert sure.keep_sure(flat.bnn_, flat.params_) is flat.params_
-    node = SpikeSlab(np.ones(3), np.ones(3), np.full(3, sure.OPEN, np.float32))
+    assert cutting.keep_sure(flat.bnn_, flat.params_) is flat.params_
+    node = SpikeSlab(np.ones(3), np.ones(3), np.full(3, cutting.OPEN, np.float32))
     assert (np.asarray(node.moments()[0]) == 1.0).all(), "float32 has it as certain"
 
 
@@ -51,7 +51,7 @@ def test_without_a_cut_the_posterior_is_as_it_was_trained() -> None:
     x, y = rng.standard_normal((60, 3)), rng.standard_normal(60)
     model = bp.BayesianSparseRegressor(hidden=(), num_steps=20, random_state=0, method="none").fit(x, y)
     logits = np.concatenate([np.ravel(value) for name, value in model.params_.items() if name.endswith("logit")])
-    assert (logits < sure.OPEN).all() and np.allclose(logits, np.log(99), atol=1.0)
+    assert (logits < cutting.OPEN).all() and np.allclose(logits, np.log(99), atol=1.0)
 
 
 def test_the_bound_of_one_weight_is_highest_where_the_sheet_says() -> None:

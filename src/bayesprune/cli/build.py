@@ -7,10 +7,11 @@ from typing import Any
 import jax
 
 from bayesprune import data as data_sets
-from bayesprune.cli import course, knobs, likelihood, log, own_net, valid
+from bayesprune.cli import course, likelihood, log, own_net
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.rows import Data, RowsTask, chosen_by
-from bayesprune.cli.settings import RunSettings, own_knobs, periods
+from bayesprune.cli.run_settings import RunSettings, check_values, make, own_knobs
+from bayesprune.cli.settings import periods
 from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
@@ -27,7 +28,7 @@ def resolve(settings: RunSettings) -> RunSettings:
     """Names in their one spelling, words and numbers checked, and what was left out filled in."""
     filled: dict[str, Any] = {kind: choose(kind, getattr(settings, kind)).name for kind in KINDS}
     filled["dataset"] = dataset = _dataset(settings)
-    valid.check(settings)
+    check_values(settings)
     log.check(settings.log)
     images = dataset in catalogue.IMAGE_SETS
     filled["pad"] = settings.pad if settings.pad >= 0 else 32 * (filled["net"] == "lenet5" and images)
@@ -85,7 +86,7 @@ def bnn_for(settings: RunSettings, task: RowsTask) -> BNN:
     made, outputs = likelihood.make(settings.likelihood, task.kind, task.size, task.rate, task.exposure)
     if settings.net in NEED_IMAGES:
         _check_images(f"net {settings.net}", settings, task.shape, "use mlp")
-    prior = knobs.build(choose("prior", settings.prior).cls, own_knobs(settings, "prior"))
+    prior = make(settings, "prior")
     bnn = BNN(
         _net(settings, task, outputs),
         prior=prior,
@@ -101,7 +102,7 @@ def bnn_for(settings: RunSettings, task: RowsTask) -> BNN:
 def _net(settings: RunSettings, task: RowsTask, outputs: int) -> Any:
     if own_net.MARK in settings.net:
         return own_net.make(settings.net, outputs, task.shape)
-    return knobs.build(choose("net", settings.net).cls, own_knobs(settings, "net"), num_outputs=outputs)
+    return make(settings, "net", num_outputs=outputs)
 
 
 def unit_of(settings: RunSettings) -> float:
@@ -151,7 +152,7 @@ def _partly_sound(settings: RunSettings) -> bool:
 
 def make_method(settings: RunSettings) -> Any:
     """The sparsifier."""
-    return knobs.build(choose("method", settings.method).cls, own_knobs(settings, "method"))
+    return make(settings, "method")
 
 
 def fit_arguments(settings: RunSettings, data: Data) -> dict[str, Any]:

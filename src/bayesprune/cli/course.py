@@ -1,31 +1,23 @@
 """How a run's training goes: what its settings say of rate, divergence and acts; what they leave out is the course's."""
 
-import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import optax
 
-from bayesprune.cli import knobs
-from bayesprune.cli.find import choose
+from bayesprune.cli.run_settings import RunSettings, make
 from bayesprune.core.schedules import LinearWarmup
 from bayesprune.courses import Course, Plan, Standard
 from bayesprune.infer.settings import as_schedule
 from bayesprune.train.optimizers import make_optimizer
-
-if TYPE_CHECKING:
-    from bayesprune.cli.settings import RunSettings
-else:  # which in turn asks here what is laid out over the steps
-    RunSettings = Any
 
 COURSE = "course"  # the word for: as the course has it
 
 
 def of(settings: RunSettings) -> Any:
     """The course of the settings, with its knobs."""
-    cls = choose("course", settings.course).cls
-    return knobs.build(cls, dataclasses.asdict(getattr(settings, "standard" if cls is Standard else "plain")))
+    return make(settings, "course")
 
 
 def plan(settings: RunSettings) -> Plan:

@@ -10,6 +10,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from bayesprune import data as data_sets
 from bayesprune.cli import build, fitted, rows, settings
 from bayesprune.cli.results import read_posterior
+from bayesprune.cli.run_settings import RunSettings
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.infer.evaluate import scored
@@ -47,10 +48,27 @@ def evaluate(
             raise ValueError(f"{out} is of bayesprune fit, and data sets by name have other columns: give --data FILE.")
         if num_samples is not None:
             raise ValueError(f"{out} is of bayesprune fit, whose networks are its own: leave num_samples out.")
-        scores, rows_of, on = _of_fit(out, data)
-        print(json.dumps(scores, indent=2) if as_json else f"{out}: {on}, {rows_of:,} rows\n{runs.scores(scores)}")
-        return
-    chosen, num_samples = settings.load(out, net, data_dir=data_dir), DRAWS if num_samples is None else num_samples
+        scores, on = _of_fit(out, data)
+    else:
+        chosen = settings.load(out, net, data_dir=data_dir)
+        scores, on = _of_run(out, chosen, DRAWS if num_samples is None else num_samples, dataset, data, ood)
+    print(json.dumps(scores, indent=2) if as_json else f"{out}: {on}\n{runs.scores(scores)}")
+
+
+def _of_fit(out: Path, data: Path | None) -> tuple[dict[str, float], str]:
+    """Scores, and which rows they are of."""
+    if data is None:
+        found = fitted.record_of(out)
+        return found["scores"], f"rows of {found['file']} that the fit has not seen, {found['rows']['judged']:,} rows"
+    of = fitted.load(out)
+    x, y = of.labelled(data)
+    return fitted.judged(of, x, y, of.predict(x)), f"{data}, {len(y):,} rows"
+
+
+def _of_run(
+    out: Path, chosen: RunSettings, num_samples: int, dataset: str | None, data: Path | None, ood: str | None
+) -> tuple[dict[str, float], str]:
+    """Scores, and which rows they are of."""
     saved = read_posterior(out)
     test, task, part = _judged(chosen, saved.metadata, dataset, data, ood)
     bnn, key = build.bnn_for(chosen, task), build.keys(chosen)[1]
@@ -60,24 +78,11 @@ def evaluate(
             raise ValueError(f"ood={ood!r} needs class probabilities, and {chosen.dataset!r} has real targets: leave it out.")
         outside = predict(key, bnn, saved.params, _foreign(ood, chosen).x, mask=saved.mask, num_samples=num_samples)
         scores[f"auroc_{catalogue.canonical(ood)}"] = metrics.ood_auroc(probs, outside)
-    if as_json:
-        print(json.dumps(scores, indent=2))
-    else:
-        print(f"{out}: {part}, {len(test.y):,} rows, {num_samples} draws\n{runs.scores(scores)}")
-
-
-def _of_fit(out: Path, data: Path | None) -> tuple[dict[str, float], int, str]:
-    """Scores, how many rows they are of, and which."""
-    if data is None:
-        found = fitted.record_of(out)
-        return found["scores"], found["rows"]["judged"], f"rows of {found['file']} that the fit has not seen"
-    of = fitted.load(out)
-    x, y = of.labelled(data)
-    return fitted.judged(of, x, y, of.predict(x)), len(y), str(data)
+    return scores, f"{part}, {len(test.y):,} rows, {num_samples} draws"
 
 
 def _judged(
-    chosen: settings.RunSettings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
+    chosen: RunSettings, notes: Mapping[str, Any], dataset: str | None, data: Path | None, ood: str | None
 ) -> tuple[Dataset, rows.RowsTask, str]:
     """The rows to judge on, the network's task, and what the rows are called."""
     schema = rows.schema_in(notes)
@@ -94,7 +99,7 @@ def _judged(
     return held.test, held.task, f"{held.part} set"
 
 
-def _foreign(name: str, chosen: settings.RunSettings) -> Dataset:
+def _foreign(name: str, chosen: RunSettings) -> Dataset:
     """Another image set's test part, scaled as the run's own was."""
     if chosen.dataset not in catalogue.IMAGE_SETS:
         raise ValueError(

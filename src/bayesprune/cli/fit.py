@@ -3,7 +3,6 @@
 import dataclasses
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,21 +19,9 @@ from bayesprune.data.tables.columns import check_whole, choose
 from bayesprune.data.tables.own import no_target, parts
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import digest_of
-from bayesprune.data.tables.target import Target, infer_target, may_be
+from bayesprune.data.tables.target import infer_target, may_be
 from bayesprune.model.likelihoods import named
 from bayesprune.report.tables import csv_text
-
-
-@dataclass(frozen=True)
-class Split:
-    """What is fitted: inputs and targets of the rows to fit and of those to judge by, and what the file was found to be."""
-
-    x: tuple[Any, Any]
-    y: tuple[np.ndarray, np.ndarray]
-    target: Target
-    columns: tuple[str, ...]
-    texts: tuple[str, ...]
-    digest: str
 
 
 def fit(
@@ -102,20 +89,20 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     """Fit, judge, and write down; the record is written last, and an older one goes first."""
     from bayesprune.sklearn import saving
 
-    table = _read(data, settings)
-    (x, held), (y, true), target = table.x, table.y, table.target
-    print(fit_report.begin(data, target, len(table.columns), (len(y), len(true))), flush=True)
+    of, (x, held), (y, true), digest = _read(data, settings)
+    target = of.target
+    print(fit_report.begin(data, target, len(of.columns), (len(y), len(true))), flush=True)
     begin = time.perf_counter()
     model = _estimator(settings, target.classes != ()).fit(x, y)
     seconds = time.perf_counter() - begin
-    of = fitted.FinishedFit(model, target, table.columns, table.texts, data.name)
+    of = dataclasses.replace(of, model=model)
     predicted, (moved, reasons) = of.predict(held), fit_report.inputs(of, held)
     (folder / fitted.RECORD).unlink(missing_ok=True)
     saving.save(model, folder / fitted.MODEL)
     record = {
         "settings": dict(settings),
         "file": data.name,
-        "digest": table.digest,
+        "digest": digest,
         "target": dataclasses.asdict(target),
         "columns": of.columns,
         "texts": of.texts,
@@ -134,8 +121,12 @@ def _complete(folder: Path, settings: Mapping[str, Any], data: Path) -> None:
     write_record(folder / fitted.RECORD, record)
 
 
-def _read(data: Path, settings: Mapping[str, Any]) -> Split:
-    """The file as its columns look and the settings ask. Raises `ValueError` for what cannot be fitted or judged."""
+def _read(
+    data: Path, settings: Mapping[str, Any]
+) -> tuple[fitted.FinishedFit, tuple[Any, Any], tuple[np.ndarray, np.ndarray], str]:
+    """What the file was found to be, as its columns look and the settings ask, without a model yet; its inputs and targets,
+    each of the rows to fit and of those to judge by; and its digest. Raises `ValueError` for what cannot be fitted or judged.
+    """
     digest, frame = digest_of(data), read_frame(data)  # the file may change while the fit runs
     name, kind = settings["target"], settings["likelihood"]
     if name not in frame.columns:
@@ -154,7 +145,8 @@ def _read(data: Path, settings: Mapping[str, Any]) -> Split:
         raise ValueError("no row that was held back is of a class of the others: give another --split, or unite rare classes.")
     x = frame[columns]
     texts = tuple(fitted.text_columns(frame, columns))
-    return Split((x.iloc[train], x.iloc[test]), (y[train], y[test]), target, tuple(columns), texts, digest)
+    found = fitted.FinishedFit(None, target, tuple(columns), texts, data.name)
+    return found, (x.iloc[train], x.iloc[test]), (y[train], y[test]), digest
 
 
 def _asked(kind: str, name: str, values: np.ndarray, declared: bool) -> str | None:
@@ -162,7 +154,7 @@ def _asked(kind: str, name: str, values: np.ndarray, declared: bool) -> str | No
     likelihood.check(kind)
     asked = likelihood.kind_of(kind) or (named.CLASSES if declared else None)
     if asked and asked not in (may := may_be(values)):
-        others = " or ".join(likelihood.first(one) for one in may)
+        others = " or ".join(likelihood.names(one)[0] for one in may)
         raise ValueError(f"likelihood={kind} is for {asked}, which {name!r} cannot be: choose {others}.")
     return asked
 

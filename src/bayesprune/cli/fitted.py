@@ -149,7 +149,7 @@ def _of_labels(of: FinishedFit, x: GivenFrame, y: np.ndarray, probs: np.ndarray)
         "accuracy": float(np.sum(probs[known].argmax(1) == labels) / len(y)),  # of a class that was not seen none is right
         "nll": float(-np.mean(np.log(own))) if known.all() else np.inf,
     } | ({"ece": ece(probs[known], labels)} if known.any() else {})
-    if _held_out(of.model):
+    if of.model._conformity is not None:
         sets = of.model.predict_set(x, LEVEL)
         inside = sets[known][np.arange(len(labels)), labels]
         scores |= {"coverage_90": float(inside.sum() / len(y)), "set_size_90": float(sets.sum(axis=1).mean())}
@@ -158,14 +158,9 @@ def _of_labels(of: FinishedFit, x: GivenFrame, y: np.ndarray, probs: np.ndarray)
 
 def _with_interval(model: BayesianSparseRegressor, x: GivenFrame, level: float) -> tuple[np.ndarray, np.ndarray]:
     """By the rows that the fit held out, where it did; else the posterior's own."""
-    if _held_out(model):
-        mean, ends = model.predict(x, interval=level)
-        return mean, ends
-    return model.predict(x), model.predict_interval(x, level)
-
-
-def _held_out(model: SparseNetwork) -> bool:
-    return model._conformity is not None
+    if model._conformity is None:
+        return model.predict(x), model.predict_interval(x, level)
+    return model.predict(x, interval=level)  # type: ignore[no-any-return]
 
 
 def of_nothing(target: Target, train: np.ndarray, y: np.ndarray) -> Mapping[str, float]:

@@ -14,7 +14,7 @@ from bayesprune.cli import own_net, presets
 from bayesprune.cli.errors import flags_in_one_line
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import as_kind, flags, hints, knobs, table
-from bayesprune.cli.settings import RunSettings, field_name, settings_class
+from bayesprune.cli.run_settings import RunSettings, field_name, settings_class
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
@@ -156,7 +156,7 @@ def _tables() -> dict[str, type]:
     found: dict[str, type] = {}
     for kind, known in KINDS.items():
         for name, cls in known().items():
-            plain = field_name("course", {"course": name}) if kind == "course" else name.replace("-", "_")
+            plain = field_name(kind, {"method": "", kind: name})
             found.setdefault(plain, cls)
             if kind == "prior":  # one that is named like the method has a longer name
                 found[f"{plain}_prior"] = cls

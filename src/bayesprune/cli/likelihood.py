@@ -29,18 +29,12 @@ def names(kind: str) -> list[str]:
 
 def check(name: str) -> None:
     """Refuse an unknown name."""
-    known = [AUTO, *map(dashed, named.all_named())]
-    check_name("choice of likelihood", name, known)
+    check_name("choice of likelihood", name, [AUTO, *map(dashed, named.all_named())])
 
 
 def kind_of(name: str) -> str | None:
     """The kind of targets that a likelihood is for; None for "auto", which takes them as they look."""
     return None if name == AUTO else named.all_named()[undashed(name)].kinds[0]
-
-
-def first(kind: str) -> str:
-    """The likelihood that "auto" is for targets of a kind."""
-    return names(kind)[0]
 
 
 def chosen(name: str, kind: str) -> str:

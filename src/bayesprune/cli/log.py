@@ -1,6 +1,7 @@
 """`--log`: a run's figures while it trains, for TensorBoard or as lines of JSON."""
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,16 +40,17 @@ class _EventFile:
 
     def __init__(self, make: Callable[[str], Any], folder: str) -> None:
         self._make, self._folder = make, folder
-        self._opened: Any = None
+
+    @functools.cached_property
+    def _opened(self) -> Any:
+        return self._make(self._folder)
 
     def add_scalar(self, name: str, figure: float, step: int) -> None:
-        if self._opened is None:
-            self._opened = self._make(self._folder)
         write = getattr(self._opened, "add_scalar", None) or self._opened.scalar  # the second is Flax's
         write(name, figure, step)
 
     def close(self) -> None:
-        if self._opened is not None:
+        if "_opened" in vars(self):
             self._opened.close()
 
 

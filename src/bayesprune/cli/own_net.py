@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,16 +75,13 @@ def make(name: str, num_outputs: int, input_shape: tuple[int, ...]) -> Any:
         )
     with _importable_here():
         try:
-            made = function(*given.values()) if _positional(parameters, given) else function(**given)
+            positional = any(parameters[one].kind is inspect.Parameter.POSITIONAL_ONLY for one in given)
+            made = function(*given.values()) if positional else function(**given)
         except Exception as error:
             raise ValueError(f"net={name} failed when it was called with {given}: {type(error).__name__}: {error}") from error
     if not any(kind.__module__.split(".")[0] in ("flax", "equinox") for kind in type(made).__mro__):
         raise ValueError(f"net={name} gave {got(made)}, no network: {EXAMPLE}.")
     return made
-
-
-def _positional(parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]) -> bool:
-    return any(parameters[one].kind is inspect.Parameter.POSITIONAL_ONLY for one in given)
 
 
 @contextlib.contextmanager

@@ -126,7 +126,7 @@ def _by_run(
     if unsure:
         parts = uncertainty_of(rng_key, bnn, saved.params, x, num_samples=num_samples or chosen.num_samples, **of)
         made |= _parts(parts, schema)
-    return Predicted(made, _target(schema))
+    return Predicted(made, None if schema is None else schema.target)
 
 
 def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsure: bool) -> Predicted:
@@ -140,11 +140,9 @@ def _by_file(path: Path, data: Path, num_samples: int, rng_key: jax.Array, unsur
     if num_samples or unsure:  # the parts are of the mean over draws: the network at its mean is another prediction
         draws = small.predict_draws(rng_key, x, number)
         made = {"mean": draws.mean(0).reshape(mean.shape)} | ({"draws": draws} if num_samples else {})
-    return Predicted({name: _in_units(values, schema) for name, values in made.items()} | parts, _target(schema))
-
-
-def _target(schema: Schema | None) -> Target | None:
-    return None if schema is None else schema.target
+    return Predicted(
+        {name: _in_units(values, schema) for name, values in made.items()} | parts, None if schema is None else schema.target
+    )
 
 
 def _parts(parts: Uncertainty, schema: Schema | None) -> dict[str, np.ndarray]:
@@ -162,22 +160,20 @@ def _csv(found: Predicted) -> str:
     """A line for each row: the most probable class and all probabilities, or the mean and, where there is one, its interval."""
     mean, target = found.arrays["mean"], found.target
     name, classes = ("y", ()) if target is None else (target.name, target.classes)
-    columns: dict[str, Any] = {name: mean}
-    if classes:
-        columns = {name: np.array(classes, dtype=object)[mean.argmax(-1)]}
-    elif mean.ndim > 1:
-        columns = {f"{name}_{place}": mean[:, place] for place in range(mean.shape[1])}
+    columns = {name: np.array(classes, dtype=object)[mean.argmax(-1)]} if classes else _columns(name, mean)
     beside = {f"p({one})": mean[:, place] for place, one in enumerate(classes)}
     for more in ("low", "high", *Uncertainty._fields):
-        values = found.arrays.get(more, np.zeros(0))
-        several = values.ndim > 1
-        beside |= {f"{more}_{place}": values[:, place] for place in range(values.shape[1])} if several else {}
-        beside |= {more: values} if values.size and not several else {}
+        beside |= _columns(more, found.arrays[more]) if more in found.arrays else {}
     # A target may be called "low" itself.
     columns |= {f"{name}: {more}": values for more, values in beside.items()} if columns.keys() & beside.keys() else beside
     scale = 1.0 if target is None else target.scale
     rows = zip(*columns.values(), strict=True)
     return csv_text(columns, ([one if isinstance(one, str) else _written(one, scale) for one in row] for row in rows))
+
+
+def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """One number for each row under its name, several with their places behind it."""
+    return {name: values} if values.ndim == 1 else {f"{name}_{place}": column for place, column in enumerate(values.T)}
 
 
 def _written(value: Any, scale: float) -> str:

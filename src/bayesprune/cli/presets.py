@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name
 
 Values = dict[str, Any]  # field of the settings -> value; for the knobs of one of `find.KINDS`, a dict of those that differ
 NO_SETTING = ("about", "like", "epochs", "rows")
@@ -29,8 +29,7 @@ def values(name: str | None, given: Mapping[str, Any]) -> Values:
     """
     if name is None:
         return {}
-    if name not in known():
-        raise unknown_name("preset", name, known())
+    check_name("preset", name, known())
     of = known().get(known()[name].get("like", ""), {}) | known()[name] | {"preset": name}
     if given.get("choose_on") == "test":  # which takes no rows from the training
         of["validation"] = 0.0

@@ -1,6 +1,5 @@
 """`bayesprune reproduce`: the comparisons of the papers, cell by cell."""
 
-import importlib
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -42,8 +41,9 @@ def reproduce(
         out: Folder of bmr.jsonl, with a line for each finished fit, and of bmr/, with checkpoints and figures.
     """
     check_name("study", study, STUDIES)
-    module = importlib.import_module(f"bayesprune.reproduce.{study}")
-    planned = importlib.import_module(f"{module.__name__}_cells").grid(
+    from bayesprune.reproduce import bmr, bmr_cells  # which take long to import
+
+    planned = bmr_cells.grid(
         nets,
         methods,
         seeds,
@@ -55,9 +55,9 @@ def reproduce(
         final_draws=final_draws,
     )
     with alone_in(out):
-        cells.finish_all(module.STUDY, planned, out, out)
-        found = cells.found(module.STUDY, out, planned)
+        cells.finish_all(bmr.STUDY, planned, out, out)
+        found = cells.found(bmr.STUDY, out, planned)
         with reading(out / f"{study}.jsonl", "file of records", cells.REMEDY):
-            module.draw(found, out / study)
-            table = module.comparison(found, planned)
+            bmr.draw(found, out / study)
+            table = bmr.comparison(found, planned)
     print(f"\n{table}\n\nRecords: {out / study}.jsonl\nFigures: {out / study}")

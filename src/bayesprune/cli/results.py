@@ -1,15 +1,16 @@
 """What a run leaves in its folder, its figures too, and how it is read back."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from bayesprune import __version__
 from bayesprune.cli import build, course, fitted, rows, shipping
+from bayesprune.cli.run_settings import RunSettings
 from bayesprune.cli.settings import FILE as SETTINGS
-from bayesprune.cli.settings import RunSettings, to_json
+from bayesprune.cli.settings import to_json
 from bayesprune.core import lock
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_arrays, read_record, write_arrays, write_record
@@ -38,22 +39,15 @@ def finished(folder: Path, steps: int) -> bool:
 
 def files(folder: Path) -> list[Path]:
     """The files of a run that are there, figures apart."""
-    return [
-        folder / name
-        for name in (METRICS, POSTERIOR, shipping.FILE, HISTORY, PREDICTIONS, SETTINGS)
-        if (folder / name).is_file()
-    ]
+    names = (METRICS, POSTERIOR, shipping.FILE, HISTORY, PREDICTIONS, SETTINGS)
+    return [folder / name for name in names if (folder / name).is_file()]
 
 
-class Timed(NamedTuple):
-    """Seconds of training, and the step from which on they were taken: 0 where the run never stopped."""
+def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: rows.Data, seconds: float, since: int) -> None:
+    """Evaluate a fit and write its posterior, its history, its predictions and, last, its metrics.
 
-    seconds: float
-    since: int
-
-
-def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: rows.Data, timed: Timed) -> None:
-    """Evaluate a fit and write its posterior, its history, its predictions and, last, its metrics."""
+    ``seconds``: of training, from the step ``since`` on, which is 0 where the run never stopped.
+    """
     best, on = (rows.chosen_by(data), settings.choose_on) if settings.choose == "best" else ("", "")
     step = record.chosen_step(fit.history, best, on, len(data.watched.y))
     # Where nothing was pruned, every prunable weight is alive.
@@ -78,8 +72,8 @@ def write(folder: Path, settings: RunSettings, bnn: BNN, fit: FitResult, data: r
         "course": repr(course.of(settings)),
         **record.of_fit(bnn, fit, mask, used, settings.kl_weight),
         "health": _health(bnn, fit, data, probs),
-        "train_seconds": timed.seconds,
-        "resumed_at_step": timed.since,
+        "train_seconds": seconds,
+        "resumed_at_step": since,
         "train_rows": len(data.train.y),
         "device": jax.devices()[0].device_kind,
     }

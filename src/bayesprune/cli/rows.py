@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune import data as data_sets
 from bayesprune.cli import likelihood
-from bayesprune.cli.settings import RunSettings
+from bayesprune.cli.run_settings import RunSettings
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
@@ -106,7 +106,7 @@ def described(data: Data, settings: RunSettings) -> str:
     assert data.schema is not None
     kind = data.schema.target.kind
     name = likelihood.chosen(settings.likelihood, kind)
-    others = [likelihood.first(other) for other in likelihood.KINDS if other in data.schema.target.others]
+    others = [likelihood.names(other)[0] for other in likelihood.KINDS if other in data.schema.target.others]
     open_to_choice = settings.likelihood == likelihood.AUTO and others
     how = f" (other readings of the target: --likelihood {' or '.join(others)})" if open_to_choice else ""
     return f"{schemas.described(data.schema, (len(data.train.y), len(data.test.y)))}\n  likelihood: {name}{how}"

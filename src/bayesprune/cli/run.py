@@ -11,6 +11,7 @@ import jax
 from bayesprune.cli import build, log, results, rows, settings
 from bayesprune.cli.flags import parse
 from bayesprune.cli.results import draw
+from bayesprune.cli.run_settings import RunSettings
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
 from bayesprune.infer.price import Price, price
@@ -37,16 +38,14 @@ def run(words: Sequence[str]) -> None:
         print(table)
 
 
-def _priced(chosen: settings.RunSettings) -> Price:
+def _priced(chosen: RunSettings) -> Price:
     """What the run would cost, its results and figures apart; nothing is written."""
     data = rows.load_data(chosen)
     arguments = build.fit_arguments(chosen, data) | {"sparsifier": build.make_method(chosen), "progress": False}
     return price(build.keys(chosen)[0], build.make_bnn(chosen, data), data.train, **arguments)
 
 
-def complete(
-    chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None] = print, progress: bool | None = None
-) -> bool:
+def complete(chosen: RunSettings, folder: Path, tell: Callable[[str], None] = print, progress: bool | None = None) -> bool:
     """Bring a run to its end, in a folder that no other process uses; whether there was anything to do."""
     settings.check(chosen, folder)
     if results.finished(folder, chosen.steps):
@@ -56,7 +55,7 @@ def complete(
     return True
 
 
-def _train(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None], progress: bool | None) -> None:
+def _train(chosen: RunSettings, folder: Path, tell: Callable[[str], None], progress: bool | None) -> None:
     """Fit, evaluate and write down."""
     data = rows.load_data(chosen)
     if data.schema is not None:
@@ -76,11 +75,11 @@ def _train(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], Non
         jax.block_until_ready(fit.params)
         seconds = time.perf_counter() - begin
         settings.claim(chosen, folder)
-        results.write(folder, chosen, bnn, fit, data, results.Timed(seconds, since))
+        results.write(folder, chosen, bnn, fit, data, seconds, since)
 
 
 @contextlib.contextmanager
-def _with_checkpoints(chosen: settings.RunSettings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
+def _with_checkpoints(chosen: RunSettings, folder: Path, tell: Callable[[str], None]) -> Iterator[Path]:
     """The folder of checkpoints; an interruption says where the same command will go on from."""
     path = folder / CHECKPOINTS
     if step := latest(path):

@@ -110,7 +110,11 @@ def choose_fraction(
     key = checks.check_key(rng_key)
     checks.check_name("rule", rule, RULES)
     x, y = without_mask(x, "x"), without_mask(y, "y")
-    rows = _check_rows(x, y, num_folds)
+    if x.ndim != 2 or len(x) != len(y):
+        raise ValueError(f"x must be (rows, features) and y must have as many rows, got {x.shape} and {y.shape}.")
+    checks.check_integer(num_folds, "num_folds", minimum=2)
+    if num_folds > len(x):
+        raise ValueError(f"num_folds must be at most the number of rows, {len(x)}, got {num_folds}.")
     for fraction in fractions:
         checks.check_share(fraction, "fractions", "each is a share of the inputs, so 0.2 keeps a fifth")
     if stratified and np.ndim(y) != 1:
@@ -119,7 +123,7 @@ def choose_fraction(
     if not shares.size:
         raise ValueError("fractions must name at least one share to try, got none.")
     key, shuffle = jax.random.split(key)
-    order = np.asarray(jax.random.permutation(shuffle, rows))
+    order = np.asarray(jax.random.permutation(shuffle, len(x)))
     folds = _folds(order, y if stratified else None, num_folds)
     losses = np.empty((num_folds, shares.size))
     for fold in range(num_folds):
@@ -146,15 +150,6 @@ def _folds(order: Int[np.ndarray, " rows"], labels: Rows | None, num_folds: int)
     few = len(order) - held * num_folds  # evenly spaced: the last ones may be all of a class
     without = ((np.arange(few) + 0.5) * len(order) / max(few, 1)).astype(int)
     return np.delete(by_class, without).reshape(held, num_folds).T
-
-
-def _check_rows(x: Rows, y: Rows, num_folds: int) -> int:
-    if x.ndim != 2 or len(x) != len(y):
-        raise ValueError(f"x must be (rows, features) and y must have as many rows, got {x.shape} and {y.shape}.")
-    checks.check_integer(num_folds, "num_folds", minimum=2)
-    if num_folds > len(x):
-        raise ValueError(f"num_folds must be at most the number of rows, {len(x)}, got {num_folds}.")
-    return len(x)
 
 
 def _chosen(losses: Float64[np.ndarray, "folds shares"], rule: str) -> int:

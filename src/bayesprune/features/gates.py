@@ -60,6 +60,7 @@ def read(posterior: PyTree, mask: PyTree = True, layout: Layout | None = None) -
     return [_gates(site, named[site], masks[site], turn) for site, turn in turns.items()]
 
 
+Logs = Float[Array, "..."]
 Turn = Callable[[Any], Any]  # of an array of a kernel's shape to (inputs, outputs)
 
 
@@ -131,15 +132,13 @@ def _gates(site: str, node: PyTree, mask: bool | np.ndarray | jax.Array, turn: T
 
 
 @jax.jit
-def _masked(
-    mask: Bool[Array, "..."], alive: Float[Array, "..."], dead: Float[Array, "..."]
-) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+def _masked(mask: Bool[Array, "..."], alive: Logs, dead: Logs) -> tuple[Logs, Logs]:
     """Both logarithms, of what is dead those of p = 0."""
     return jnp.where(mask, alive, -jnp.inf), jnp.where(mask, dead, 0.0)
 
 
 @jax.jit
-def _logarithms(probability: Float[Array, "..."]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+def _logarithms(probability: Float[Array, "..."]) -> tuple[Logs, Logs]:
     """log p and log(1 - p)."""
     return jnp.log(probability), jnp.log1p(-probability)
 

@@ -25,14 +25,20 @@ def of_inputs(layers: Sequence[Gates], layout: Layout | None) -> Sequence[Gates]
         )
     if not given:
         raise ValueError(f"no kernel of posterior reads the inputs, got {[layer.site for layer in layers]}.")
-    for layer in given:
-        _check_rows_alone(reading[layer.site])
+    for spec in (reading[layer.site] for layer in given):
+        if not all(map(_is_rows, spec.reads or ())) or len(spec.reads or ()) > 1:
+            raise ValueError(
+                f"{spec.path} reads {_words(spec.reads or ())}, so that its rows are not one input each: ask of kernels that "
+                f"read the inputs as they are, or {REMEDY}."
+            )
     if len({reading[layer.site].reads for layer in given}) > 1:
         raise ValueError(
             f"{[layer.site for layer in given]} read different arrays of inputs: ask of each array by itself, of its kernel "
             "as a list of one array (inputs, outputs), without layout."
         )
-    _check_as_many(given)
+    sizes = {layer.site: layer.log_alive.shape[0] for layer in given}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"the kernels that read the inputs have different numbers of them, {sizes}: {REMEDY}.")
     return given
 
 
@@ -65,21 +71,6 @@ def _followed(layout: Layout) -> dict[str, ParamSpec]:
             f"{REMEDY}."
         )
     return kernels
-
-
-def _check_rows_alone(spec: ParamSpec) -> None:
-    rest = [one for one in spec.reads or () if not _is_rows(one)]
-    if rest or len(spec.reads or ()) > 1:
-        raise ValueError(
-            f"{spec.path} reads {_words(spec.reads or ())}, so that its rows are not one input each: ask of kernels that read "
-            f"the inputs as they are, or {REMEDY}."
-        )
-
-
-def _check_as_many(given: Sequence[Gates]) -> None:
-    sizes = {layer.site: layer.log_alive.shape[0] for layer in given}
-    if len(set(sizes.values())) > 1:
-        raise ValueError(f"the kernels that read the inputs have different numbers of them, {sizes}: {REMEDY}.")
 
 
 def _no_chain(why: str) -> ValueError:

@@ -9,11 +9,9 @@ from jaxtyping import Bool, Float64, Int64
 
 from bayesprune.core.checks import check_integer
 
-Game = Callable[[Bool[np.ndarray, "coalitions players"]], Float64[np.ndarray, "coalitions *shape"]]
-GameInWorlds = Callable[
-    [Bool[np.ndarray, "coalitions players"], Int64[np.ndarray, "coalitions worlds"]],
-    Float64[np.ndarray, "coalitions worlds *shape"],
-]
+Who = Bool[np.ndarray, "coalitions players"]
+Game = Callable[[Who], Float64[np.ndarray, "coalitions *shape"]]
+GameInWorlds = Callable[[Who, Int64[np.ndarray, "coalitions worlds"]], Float64[np.ndarray, "coalitions worlds *shape"]]
 
 
 class Shared(NamedTuple):
@@ -173,7 +171,7 @@ def _gains(game: Game, order: np.ndarray) -> np.ndarray:
     return np.diff(_worth(game, np.arange(len(order) + 1)[:, None] > place), axis=0)[place]
 
 
-def _worth(game: Game, who: Bool[np.ndarray, "coalitions players"]) -> np.ndarray:
+def _worth(game: Game, who: Who) -> np.ndarray:
     worth = np.asarray(game(who), np.float64)
     if len(worth) != len(who):
         raise ValueError(f"game must give one value for each of {len(who)} coalitions, got shape {worth.shape}.")

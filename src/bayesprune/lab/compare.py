@@ -4,7 +4,7 @@ import functools
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from bayesprune.core.checks import check_density, check_integer, check_name, che
 from bayesprune.data.catalogue import image_set
 from bayesprune.data.loading import load_test
 from bayesprune.data.tables.reading import needed
-from bayesprune.lab import page, plan, tables
-from bayesprune.lab.entry import Entry, rivals, tries
+from bayesprune.lab import entry, page, plan, tables
+from bayesprune.lab.entry import rivals
 from bayesprune.lab.plan import Cell
 from bayesprune.lab.ranks import Ranks
 from bayesprune.lab.run import rows_of, run
@@ -124,7 +124,8 @@ def compare(
         >>> [(record["method"], round(record["alive"], 2)) for record in found.records]
         [('magnitude', 0.5)]
     """
-    names = _checked_names(methods)
+    known = rivals()
+    names = _checked_names(methods, known)
     if not len(densities):
         raise ValueError("densities is empty: give at least one, such as (0.1, 0.05).")
     for value in densities:
@@ -135,9 +136,9 @@ def compare(
     check_integer(rows, "rows", minimum=0)
     for size in noise:
         check_not_negative(size, "noise")
-    known = rivals()
+    check_integer(tries, "tries")
     for name in names:
-        _tries(known[name], tries)
+        entry.tries(known[name], tries)
     dataset, architecture = image_set(dataset, "dataset"), net_of(net)
     sizes = ",".join(f"{float(size)}" for size in noise)
     ood = ood if ood == "permuted" else image_set(ood, "ood")
@@ -184,8 +185,7 @@ def _one(study: cells.Study, cell: Cell, out: Path, here: str) -> str:
     return f"{cells.key(cell)}: {f'{time.perf_counter() - begin:.0f} s' if new else 'there already'}"
 
 
-def _checked_names(methods: str | Sequence[str]) -> list[str]:
-    known = rivals()
+def _checked_names(methods: str | Sequence[str], known: Collection[str]) -> list[str]:
     if methods == "all":
         return list(known)
     names = list(dict.fromkeys(methods.split(",") if isinstance(methods, str) else methods))
@@ -194,8 +194,3 @@ def _checked_names(methods: str | Sequence[str]) -> list[str]:
     if not names:
         raise ValueError(f'methods is empty: give "all", or some of {", ".join(known)}.')
     return names
-
-
-def _tries(entry: Entry, budget: int) -> None:
-    check_integer(budget, "tries")
-    tries(entry, budget)

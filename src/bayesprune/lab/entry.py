@@ -92,7 +92,4 @@ def described(entry: Entry) -> str:
 
 def rivals() -> dict[str, Any]:
     """Every entry by its name: the ``ENTRIES`` of all files in `lab/entries`."""
-    found: dict[str, Any] = {}
-    for file in files("bayesprune.lab.entries"):
-        found |= file.ENTRIES
-    return found
+    return {name: one for file in files("bayesprune.lab.entries") for name, one in file.ENTRIES.items()}

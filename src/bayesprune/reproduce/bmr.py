@@ -6,6 +6,7 @@ The figures on the way are of 10 draws, every fifth epoch, unless a cell says ot
 checkpoint. The test set is looked at after training and along the way, and decides nothing.
 """
 
+import functools
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -176,15 +177,6 @@ def draw(found: cells.Found, folder: Path) -> None:
     draw_all(found, folder)
 
 
-STUDY = cells.Study(
-    "bmr",
-    CELLS,
-    run_cell,
-    {
-        "fashion_mnist": lambda found: comparison(found, FULL),
-        "long": lambda found: comparison(found, LONG),
-        "short": lambda found: comparison(found, SHORT),
-        "glance": lambda found: comparison(found, GLANCE),
-    },
-    draw,
-)
+PARTS = {"fashion_mnist": FULL, "long": LONG, "short": SHORT, "glance": GLANCE}
+TABLES = {name: functools.partial(comparison, wanted=part) for name, part in PARTS.items()}
+STUDY = cells.Study("bmr", CELLS, run_cell, TABLES, draw)

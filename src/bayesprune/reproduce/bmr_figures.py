@@ -29,9 +29,9 @@ def draw_all(found: cells.Found, folder: Path) -> None:
         if any(_cdf(record) for record in here.values()):
             plots.save(distributions(here), folder / f"{dataset}_3_cdf.png")
         for net in _nets(here):
-            kernels = {c.method: _kernel(c, folder) for c in here if c.net == net and c.seed == _first_seed(here, net)}
-            if any(kernel is not None for kernel in kernels.values()):
-                known = {method: kernel for method, kernel in kernels.items() if kernel is not None}
+            first = min(cell.seed for cell in here if cell.net == net)
+            kernels = {c.method: _kernel(c, folder) for c in here if (c.net, c.seed) == (net, first)}
+            if known := {method: kernel for method, kernel in kernels.items() if kernel is not None}:
                 plots.save(plots_grid.heat_maps(known), folder / f"{dataset}_4_first_layer_{net}.png")
 
 
@@ -75,10 +75,6 @@ def _nets(found: Iterable[PaperCell]) -> list[str]:
 
 def _methods(found: Iterable[PaperCell], net: str) -> list[str]:
     return list(dict.fromkeys(cell.method for cell in found if cell.net == net))
-
-
-def _first_seed(found: Iterable[PaperCell], net: str) -> int:
-    return min(cell.seed for cell in found if cell.net == net)
 
 
 def _of(found: cells.Found, net: str, method: str, with_: str = "") -> list[cells.Record]:

@@ -3,6 +3,7 @@
 import copy
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -18,7 +19,8 @@ from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.prior import Prior
-from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, measures, mixture, network, noise, reasons, sure
+from bayesprune.sklearn import annealing, budget, choosing, cutting, forms, measures, mixture, network, noise, reasons
+from bayesprune.sklearn.annealing import Annealed
 from bayesprune.sklearn.columns import Columns, fit_columns, of_rows
 from bayesprune.sklearn.drawing import WithDraws
 from bayesprune.sklearn.knobs import WithKnobs
@@ -29,54 +31,30 @@ from bayesprune.sklearn.training_rows import TrainingRows
 from bayesprune.sklearn.whole import WithCompact
 
 
+@dataclass(eq=False, repr=False, match_args=False)
 class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
-    _columns: Any
-    _conformity: Any
-    losses_: np.ndarray
-
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
-    def __init__(
-        self,
-        hidden: Sequence[int] | Any = (50,),
-        *,
-        prior: str | Prior | Any = "auto",
-        method: str | Sparsifier | Any = "auto",
-        density: float | Any | None = None,
-        num_steps: int | str | Any = "auto",
-        batch_size: int | Any | None = 128,
-        learning_rate: float | Any = 1e-2,
-        annealing: float | str | Any = "auto",
-        form: str | Any = "auto",
-        presets: str | Any = "default",
-        held_out: float | str | Any = "auto",
-        stacking: bool | Any = True,
-        time_limit: float | Any | None = None,
-        num_samples: int | Any = 100,
-        activation: str | Callable[[jax.Array], jax.Array] | Any = "swish",
-        likelihood: str | Likelihood | Any = "auto",
-        random_state: int | np.random.RandomState | Any | None = None,
-        verbose: bool | Any = False,
-    ) -> None:
-        self.hidden = hidden
-        self.prior = prior
-        self.method = method
-        self.density = density
-        self.num_steps = num_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.annealing = annealing
-        self.form = form
-        self.presets = presets
-        self.held_out = held_out
-        self.stacking = stacking
-        self.time_limit = time_limit
-        self.num_samples = num_samples
-        self.activation = activation
-        self.likelihood = likelihood
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden: Sequence[int] | Any = (50,)
+    _: KW_ONLY
+    prior: str | Prior | Any = "auto"
+    method: str | Sparsifier | Any = "auto"
+    density: float | Any | None = None
+    num_steps: int | str | Any = "auto"
+    batch_size: int | Any | None = 128
+    learning_rate: float | Any = 1e-2
+    annealing: float | str | Any = "auto"
+    form: str | Any = "auto"
+    presets: str | Any = "default"
+    held_out: float | str | Any = "auto"
+    stacking: bool | Any = True
+    time_limit: float | Any | None = None
+    num_samples: int | Any = 100
+    activation: str | Callable[[jax.Array], jax.Array] | Any = "swish"
+    likelihood: str | Likelihood | Any = "auto"
+    random_state: int | np.random.RandomState | Any | None = None
+    verbose: bool | Any = False
 
     @property
     def bnn_(self) -> BNN:
@@ -91,7 +69,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         hidden = network.read_hidden(self.hidden)
         preset = forms.read_preset(self.presets)
         choice = forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x[:, self._reading.free])
-        return choice if self._stacks(choice) else forms.of_networks(choice)
+        return choice if self._stacks(choice) else forms.without(choice, forms.TREES)
 
     def _train(
         self,
@@ -113,10 +91,11 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         if self.batch_size is not None:
             check_integer(self.batch_size, "batch_size")
         cuts = None if found is None else found.whole
-        choice = forms.of_table(choice, 0 if cuts is None else len(cuts.at))
+        if cuts is None or not len(cuts.at):  # with no thresholds it would be the same as another form
+            choice = forms.without(choice, forms.THRESHOLDS)
         candidates = {name: forms.FORMS[name] for name in choice.forms}
         whole = fit_columns(x, cuts=cuts, components=any(form.components for form in candidates.values()))
-        course = annealing.Annealed(rate, share=share)
+        course = Annealed(rate, share=share)
         table = TrainingRows(np.asarray(x, np.float64), y, self._seed, self._budget)
         self._background = table.x[reasons.background(len(x))]
         if choice.forms == (forms.TREES,):
@@ -151,16 +130,12 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         self, chosen: Sequence[choosing.Chosen], table: TrainingRows, learn: choosing.Learn, num_steps: int
     ) -> dict[str, mixture.Member]:
         """Each form's fit to all rows, the first one's in any case, others' if there is time; ends the estimator's budget."""
-
-        def fit(form: choosing.Chosen, steps: int, *watches: budget.Deadline) -> cutting.Learned:
-            return learn(form.form, slice(None), steps, *watches)
-
         first, *others = chosen
-        learned = {first.form: self._budget.last(functools.partial(fit, first), num_steps)}
+        learned = {first.form: self._budget.last(functools.partial(learn, first.form, slice(None)), num_steps)}
         self.losses_ = learned[first.form].losses
         self.n_iter_ = len(self.losses_)
         for form in others:
-            if (found := self._budget.if_time(functools.partial(fit, form), num_steps)) is not None:
+            if (found := self._budget.if_time(functools.partial(learn, form.form, slice(None)), num_steps)) is not None:
                 learned[form.form] = found
         if missing := tuple(form.form for form in others if form.form not in learned):
             self._budget.left_out["fits"] = missing
@@ -179,7 +154,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         recipe: network.NetworkRecipe,
         x: np.ndarray,
         y: np.ndarray,
-        course: annealing.Annealed,
+        course: Annealed,
         num_steps: int,
         like: int,
         *watches: budget.Deadline,
@@ -195,7 +170,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             on_interrupt="raise",  # searches and cross-validation are loops of fits
             progress=bool(self.verbose),
             callbacks=watches,
-            callback_every=min((watch.every for watch in watches), default=None),
+            callback_every=budget.EVERY if watches else None,
         )
         for watch in watches:
             watch.check()
@@ -209,7 +184,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         params, mask, density = cutting.cut(key, bnn, trained, learned.rungs[rung])
         if columns.silent.any() and self.density is None and learned.rungs[0] is not None:
             params, mask, density = cutting.cut_silent(bnn, params, mask, columns.silent)
-        params = params if learned.rungs[0] is None else sure.keep_sure(bnn, params)
+        params = params if learned.rungs[0] is None else cutting.keep_sure(bnn, params)
         inputs = cutting.describe_inputs(bnn, trained, mask, columns, self._reading)
         # NumPy arrays: they can be pickled, and opened where there is no such device.
         params, mask = jax.tree.map(np.asarray, dict(params)), jax.tree.map(np.asarray, dict(mask))
@@ -222,9 +197,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
 
     def _as_judged(self) -> Any:
         """The estimator with the networks alone by which held-out rows were foreseen; itself, where no others predict."""
-        if self._judged_law is None:
-            return self
-        return self._with_law(self._judged_law)
+        return self if self._judged_law is None else self._with_law(self._judged_law)
 
     def _predicting_by(self, member: mixture.Member) -> Any:
         """The estimator with one network alone."""
@@ -245,10 +218,6 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         self.inclusion_probabilities_, self.feature_importances_ = self._inputs.inclusion, self._inputs.importance
         self.used_features_ = self._inputs.used
 
-    def _of_draws(self, draws: np.ndarray) -> np.ndarray:
-        """Predictions of networks as the estimator gives predictions."""
-        return draws
-
     def _of_parts(self, part: np.ndarray) -> np.ndarray:
         """A part of the uncertainty in the units of the estimator."""
         return part
@@ -260,7 +229,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
 
     def inputs_of(self, X: ArrayLike | Any) -> np.ndarray:
         """What ``bnn_`` reads of rows of X, float32 (rows, inputs): standardised columns, steps, what trees say of new rows."""
-        return self._columns.apply(self._rows(X))
+        return self._columns.apply(self._rows(X))  # type: ignore[return-value]
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> choosing.Judged:
         """What rows say of the networks that the estimator has; y as trained on."""

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 from scipy.special import log_softmax
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesprune.data.scaling import silencing
 from bayesprune.sklearn.budget import Budget
-from bayesprune.sklearn.thresholds import single
+from bayesprune.sklearn.thresholds import Table, Targets, single
 from bayesprune.sklearn.trees import Grown, Trees, logs, nodes_of
 
 FOLDS, LEAST_ROWS, MOST_CLASSES = 5, 40, 5  # of more than two classes each has a tree at every stage
@@ -24,10 +24,13 @@ SUBSAMPLE, MOST_ROWS = 0.5, 10_000  # of rows, that a tree is grown on
 clock = time.perf_counter
 LEAST = 1e-12  # that is added to mean squares: of a constant target they are zero
 
+Target = Shaped[np.ndarray, " rows"]
+Kept = Int64[np.ndarray, " kept"]
+Held = Int64[np.ndarray, " held"]
+OfHeld = Float64[np.ndarray, "held outputs"]
 
-def boost(
-    seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"], budget: Budget | None = None
-) -> Grown | None:
+
+def boost(seed: int, x: Table, y: Targets, budget: Budget | None = None) -> Grown | None:
     """Five models of boosted trees of these rows, each without a fifth of them; of new rows their mean is said.
 
     ``y``: numbers, or labels, which are integers. Of so many stages, 25 to 400, as foresee the rows best that were
@@ -49,7 +52,7 @@ def boost(
     y, rows = np.ravel(y), single(x)
     folds = list((StratifiedKFold if labels else KFold)(FOLDS, shuffle=True, random_state=seed).split(rows, y))
     models = [_model(labels, seed + fold, rows[kept]) for fold, (kept, _) in enumerate(folds)]
-    found = _staged(models, rows, y, folds, most_stages(y), Budget() if budget is None else budget)
+    found = _staged(models, rows, y, folds, most_stages(y), budget or Budget())
     if found is None:
         return None
     said, stages = found
@@ -60,14 +63,7 @@ def boost(
     return Grown(_trees(models, rows[:1], unseen, labels), unseen)
 
 
-def foreseen(
-    seed: int,
-    x: Shaped[np.ndarray, "rows columns"],
-    y: Shaped[np.ndarray, " rows"],
-    kept: Int64[np.ndarray, " kept"],
-    held: Int64[np.ndarray, " held"],
-    budget: Budget | None = None,
-) -> Float64[np.ndarray, "held outputs"] | None:
+def foreseen(seed: int, x: Table, y: Target, kept: Kept, held: Held, budget: Budget | None = None) -> OfHeld | None:
     """What one such model of some of the rows says of others, which is that of half as many stages at most.
 
     The others choose the number, which flatters it: where even so they are not foreseen any better, five need not be grown.
@@ -76,19 +72,13 @@ def foreseen(
     labels, rows = np.issubdtype(y.dtype, np.integer), single(x)
     if labels and not np.isin(y[held], y[kept]).all():
         return None
-    budget = Budget() if budget is None else budget
-    found = _staged([_model(labels, seed, rows[kept])], rows, y, [(kept, held)], most_stages(y) // 2, budget)
+    found = _staged([_model(labels, seed, rows[kept])], rows, y, [(kept, held)], most_stages(y) // 2, budget or Budget())
     return None if found is None else found[0]
 
 
 def _staged(
-    models: Sequence[Any],
-    rows: Float32[np.ndarray, "rows columns"],
-    y: Shaped[np.ndarray, " rows"],
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    most: int,
-    budget: Budget,
-) -> tuple[Float64[np.ndarray, "held outputs"], int] | None:
+    models: Sequence[Any], rows: Table, y: Target, folds: Sequence[tuple[np.ndarray, np.ndarray]], most: int, budget: Budget
+) -> tuple[OfHeld, int] | None:
     """What the models say of the rows that each holds out, fold after fold, and with how many stages; grows them so far.
 
     None where the budget has no time for the first ones.
@@ -118,7 +108,7 @@ def _staged(
     return found
 
 
-def most_stages(y: Shaped[np.ndarray, " rows"]) -> int:
+def most_stages(y: Target) -> int:
     """400, of more than two classes so many as have 800 trees, in steps of 25.
 
     >>> most_stages(np.array([0.5, 1.5])), most_stages(np.array([0, 1])), most_stages(np.array([0, 1, 2]))
@@ -128,7 +118,7 @@ def most_stages(y: Shaped[np.ndarray, " rows"]) -> int:
     return MOST if classes < 3 else 2 * MOST // classes // STEP * STEP
 
 
-def missed(unseen: Float64[np.ndarray, "rows outputs"], y: Shaped[np.ndarray, " rows"]) -> float:
+def missed(unseen: Float64[np.ndarray, "rows outputs"], y: Target) -> float:
     """Nats a row: of labels -log p, of numbers log(mean (y - m)²) / 2, which is that of a Gaussian but for a constant."""
     if np.issubdtype(y.dtype, np.integer):
         nats = log_softmax(np.pad(unseen, ((0, 0), (1, 0))), axis=1)
@@ -136,7 +126,7 @@ def missed(unseen: Float64[np.ndarray, "rows outputs"], y: Shaped[np.ndarray, " 
     return float(np.log(np.mean(np.square(unseen[:, 0] - y)) + LEAST) / 2.0)
 
 
-def are_enough(y: Shaped[np.ndarray, "rows *outputs"]) -> bool:
+def are_enough(y: Targets) -> bool:
     """Whether they can be grown for such targets.
 
     >>> are_enough(np.arange(40.0)), are_enough(np.arange(39.0)), are_enough(np.arange(40) % 2), are_enough(np.arange(40) % 6)

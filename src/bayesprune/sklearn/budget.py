@@ -78,7 +78,7 @@ class Budget:
 
 @dataclass
 class Deadline:
-    """A callback of `fit_svi`, to be called every so many steps, that ends a fit for which there is no time."""
+    """A callback of `fit_svi`, to be called every `EVERY` steps, that ends a fit for which there is no time."""
 
     budget: Budget
     num_steps: int
@@ -86,7 +86,6 @@ class Deadline:
     begun: float = field(default_factory=lambda: clock())
     first: tuple[int, float] | None = None
     ended: bool = False
-    every: int = EVERY
 
     def __call__(self, moment: Moment) -> bool:
         """Whether to end. The last fit ends within its first tenth only: later, too much would be lost."""

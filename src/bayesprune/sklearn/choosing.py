@@ -116,10 +116,6 @@ class Trials:
         """The estimator with what a form has learned of the first fold."""
         return self.estimator._predicting_by(self.members[form][0])
 
-    def targets(self) -> np.ndarray:
-        """Of the rows that were held out, in the order of what is said of them."""
-        return np.concatenate([self.rows.y[held] for _, held in self.folds])
-
     def _cut(self, learned: Any, fold: int, rung: int) -> tuple[Member, Judged]:
         kept, held = self.folds[fold]
         x, y = self.rows.x, self.rows.y
@@ -155,7 +151,8 @@ def choose(
     nats = {form: cuts[form].judged.nats for form in forms}
     weights = weights_of(nats)
     measures.warn_of_held_out(mixed(nats, weights), trials.fitted(forms[0]), rows.x, rows.y, trials.folds)
-    log_temperatures, foreseen = _together(estimator, trials.targets(), {form: cuts[form].judged for form in weights}, weights)
+    held = np.concatenate([held for _, held in trials.folds])  # in the order of what is said of these rows
+    log_temperatures, foreseen = _together(estimator, rows.y[held], {form: cuts[form].judged for form in weights}, weights)
     chosen = tuple(
         Chosen(
             form,
@@ -167,9 +164,8 @@ def choose(
         )
         for form, weight in weights.items()
     )
-    held = np.concatenate([held for _, held in trials.folds])
     once = np.sort(np.unique(held, return_index=True)[1])  # a row that several folds hold out is one row all the same
-    return chosen, estimator._wrong(trials.targets(), foreseen)[once]
+    return chosen, estimator._wrong(rows.y[held], foreseen)[once]
 
 
 def _together(

@@ -132,6 +132,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         return self.classes_[likeliest]
 
     def _of_draws(self, draws: np.ndarray) -> np.ndarray:
+        """Predictions of networks as the estimator gives predictions."""
         return draws / draws.sum(axis=-1, keepdims=True)
 
     def predict_proba(self, X: ArrayLike | Any) -> Float64[np.ndarray, "rows classes"]:

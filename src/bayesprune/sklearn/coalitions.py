@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64, Shaped
+from jaxtyping import Float64, Int64, Shaped
 
 from bayesprune.sklearn.columns import Columns, JointColumns
 from bayesprune.sklearn.thresholds import single
@@ -13,13 +13,15 @@ from bayesprune.sklearn.trees import Trees
 NEEDED, EXCLUDED = 1, 2
 TOGETHER = 4  # others whose ways are followed at once: they stay in the processor's cache
 
+Row = Shaped[np.ndarray, " columns"]
+Others = Shaped[np.ndarray, "others columns"]
+Player = Int64[np.ndarray, " columns"]
+Said = Float64[np.ndarray, "coalitions others outputs"]
+
 
 def said_of_mixtures(
-    columns: Columns | JointColumns,
-    row: Shaped[np.ndarray, " columns"],
-    others: Shaped[np.ndarray, "others columns"],
-    owned: Sequence[Int64[np.ndarray, " _"]],
-) -> Float64[np.ndarray, "coalitions others outputs"]:
+    columns: Columns | JointColumns, row: Row, others: Others, owned: Sequence[Int64[np.ndarray, " _"]]
+) -> Said:
     """What trees say of mixtures by all 2^k coalitions, as ``columns`` take it beside the columns; nothing, where they do not.
 
     ``owned``: of each of k players its columns. Without trees, or where networks read different ones, there are no outputs.
@@ -34,12 +36,7 @@ def said_of_mixtures(
     return np.concatenate([nothing, *(said_by(trees, row, others, player) for trees in kinds)], axis=2)
 
 
-def said_by(
-    trees: Trees,
-    row: Shaped[np.ndarray, " columns"],
-    others: Shaped[np.ndarray, "others columns"],
-    player: Int64[np.ndarray, " columns"],
-) -> Float64[np.ndarray, "coalitions others outputs"]:
+def said_by(trees: Trees, row: Row, others: Others, player: Player) -> Said:
     """As `Trees.says` of mixtures: columns of players in a coalition S are those of ``row``, all others of one of ``others``.
 
       sum over the leaves that a mixture can reach:  value 1{needed in S} 1{excluded not in S}
@@ -63,11 +60,7 @@ def said_by(
 
 
 def _added(
-    trees: Trees,
-    row: Float32[np.ndarray, " columns"],
-    others: Float32[np.ndarray, "others columns"],
-    player: Int64[np.ndarray, " columns"],
-    players: int,
+    trees: Trees, row: Row, others: Others, player: Player, players: int
 ) -> Float64[np.ndarray, "others coalitions numbers"]:
     """To the numbers of every mixture, of all trees."""
     numbers, targets = len(trees.offset), trees.values.shape[1]

@@ -11,7 +11,7 @@ from bayesprune.core.spread import is_constant
 from bayesprune.core.types import Array
 from bayesprune.data.scaling import Scaling, fit_scaling, silencing
 from bayesprune.sklearn.bends import NONE, Bends, fit_bends
-from bayesprune.sklearn.thresholds import FoundByRows, Thresholds
+from bayesprune.sklearn.thresholds import FoundByRows, Table, Thresholds
 from bayesprune.sklearn.trees import Trees
 
 FAR = 3.0  # deviations from which on a number counts less and less; what is nearer stays: to bend it cost .04 to .08 nats
@@ -112,7 +112,7 @@ class Columns(NamedTuple):
         silent = {name: old._replace(scale=np.full(np.shape(old.loc), np.inf)) for name, old in dropped.items()}
         return self._replace(clipped=clipped, **silent)
 
-    def stepped(self, cuts: Thresholds, x: Shaped[np.ndarray, "rows columns"]) -> "Columns":
+    def stepped(self, cuts: Thresholds, x: Table) -> "Columns":
         """The same with steps at other thresholds, as many, scaled by these rows."""
         return self._replace(at=cuts.at, owner=cuts.column, steps=_spread(x, cuts.at, cuts.column))
 
@@ -201,12 +201,7 @@ def _is_same(one: Columns, other: Columns) -> bool:
     return len(parts) == len(others) and all(a is b or np.array_equal(a, b) for a, b in zip(parts, others, strict=True))
 
 
-def fit_columns(
-    x: Shaped[np.ndarray, "rows columns"],
-    clipped: bool = False,
-    cuts: Thresholds | None = None,
-    components: bool = False,
-) -> Columns:
+def fit_columns(x: Table, cuts: Thresholds | None = None, components: bool = False) -> Columns:
     """The map for these training rows, with steps at thresholds, and components. Errors as of `fit_scaling`.
 
     >>> cuts = Thresholds(np.array([0]), np.array([1.5]))
@@ -224,12 +219,10 @@ def fit_columns(
     unit = Scaling(np.zeros(turn.shape[1]), np.ones(turn.shape[1]))
     outnumber = x.shape[1] >= len(x)
     bends = NONE if outnumber else fit_bends(x)
-    return Columns(scaling, clipped, at, owner, _spread(x, at, owner), turn, unit, outnumber, bends=bends)
+    return Columns(scaling, False, at, owner, _spread(x, at, owner), turn, unit, outnumber, bends=bends)
 
 
-def of_rows(
-    columns: Columns, x: Shaped[np.ndarray, "rows columns"], rows: Int64[np.ndarray, " kept"], found: FoundByRows | None
-) -> Columns:
+def of_rows(columns: Columns, x: Table, rows: Int64[np.ndarray, " kept"], found: FoundByRows | None) -> Columns:
     """The map as these rows alone have it, in what others could tell by: thresholds, and components of more columns than rows.
 
     Components of so few rows follow each of them: they would be of unit size for those held out, and are not for new ones.
@@ -240,7 +233,7 @@ def of_rows(
     return columns if found is None else columns.stepped(found.by(rows), x[rows])
 
 
-def is_collinear(x: Shaped[np.ndarray, "rows columns"]) -> bool:
+def is_collinear(x: Table) -> bool:
     """Whether columns are nearly linear functions of others: a direction of the standardised ones hardly varies."""
     varying = np.asarray(x)[:, ~is_constant(x)]
     if not 1 < varying.shape[1] < len(varying):  # of fewer rows than columns every one is

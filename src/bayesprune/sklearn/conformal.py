@@ -6,6 +6,9 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
+Outputs = Float64[np.ndarray, "rows outputs"]
+Probabilities = Float64[np.ndarray, "rows classes"]
+
 
 def known(scores: np.ndarray | None, left_out: Mapping[str, object]) -> np.ndarray:
     """How wrong predictions of held-out rows were; `ValueError` where a fit held none out. ``left_out``: for want of time."""
@@ -38,23 +41,17 @@ def threshold(scores: Float64[np.ndarray, "rows *outputs"], level: float) -> Flo
     return np.asarray(known[place - 1] if place <= len(known) else np.inf, np.float64)
 
 
-def scores_of_numbers(
-    y: Float64[np.ndarray, "rows outputs"], mean: Float64[np.ndarray, "rows outputs"], std: Float64[np.ndarray, "rows outputs"]
-) -> Float64[np.ndarray, "rows outputs"]:
+def scores_of_numbers(y: Outputs, mean: Outputs, std: Outputs) -> Outputs:
     """|y - mean| / std of the predictive distribution: a row that is less sure is allowed more. Of NaN in y, NaN."""
     return np.abs(y - mean) / std
 
 
-def scores_of_labels(
-    probabilities: Float64[np.ndarray, "rows classes"], labels: Int64[np.ndarray, " rows"]
-) -> Shaped[np.ndarray, " rows"]:
+def scores_of_labels(probabilities: Probabilities, labels: Int64[np.ndarray, " rows"]) -> Shaped[np.ndarray, " rows"]:
     """1 - p of a row's own class."""
     return 1.0 - probabilities[np.arange(len(labels)), labels]
 
 
-def classes_within(
-    probabilities: Float64[np.ndarray, "rows classes"], limit: Float64[np.ndarray, ""]
-) -> Bool[np.ndarray, "rows classes"]:
+def classes_within(probabilities: Probabilities, limit: Float64[np.ndarray, ""]) -> Bool[np.ndarray, "rows classes"]:
     """The classes whose score, were they a row's own, is at or below the limit: on average the smallest sets of their coverage.
 
     A set may be empty: the row is then like none of the classes. Source: Sadinle, Lei & Wasserman (2019), section 2.

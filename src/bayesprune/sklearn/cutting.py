@@ -2,15 +2,17 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float32
 
 from bayesprune import features
 from bayesprune.core import masks, types
-from bayesprune.core.checks import check_density, got, unknown_name
+from bayesprune.core.checks import check_density, check_name, got
 from bayesprune.core.compiling import quickly
 from bayesprune.core.send import send
 from bayesprune.methods.bmr import BMR
@@ -19,7 +21,9 @@ from bayesprune.methods.snr import SNR
 from bayesprune.methods.svbnn import SVBNN
 from bayesprune.model.bnn import BNN
 from bayesprune.nets.wide_mlp import LINEAR
+from bayesprune.posteriors import params as posterior_params
 from bayesprune.priors import GaussianSlab
+from bayesprune.prune.cutting import log_odds
 from bayesprune.prune.one_shot import prune_once
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import Columns
@@ -28,6 +32,8 @@ from bayesprune.sklearn.reading import Reading
 
 NAMES = ("auto", "none")
 PROBABILITIES = (0.5, 0.1, 0.03)  # of inclusion: where "auto" cuts, and where held-out rows may have it cut instead
+SURE = 0.9  # of 0, all that the cut leaves, a table of simulated friedman1 is predicted worse by .02 nats a row
+OPEN = 40.0  # log-odds of a weight that float32 never leaves out
 Params = dict[str, Any]
 
 
@@ -65,9 +71,7 @@ def check(method: object, density: object) -> None:
         if not is_auto(method):
             raise ValueError(f"density={density} goes with method='auto', got method={method!r}: set it on the method itself.")
     if isinstance(method, str):
-        if method not in NAMES:
-            remedy = "Or give an object of bayesprune.methods, such as methods.SNR(density=0.1)."
-            raise unknown_name("method", method, NAMES, remedy)
+        check_name("method", method, NAMES, "Or give an object of bayesprune.methods, such as methods.SNR(density=0.1).")
     elif not (hasattr(method, "init") and hasattr(method, "step")) or isinstance(method, type):
         raise TypeError(f"method must be 'auto', 'none' or an object of bayesprune.methods, got {got(method)}.")
 
@@ -116,6 +120,27 @@ def cut_silent(bnn: BNN, params: Params, mask: dict[str, Any], silent: np.ndarra
     mask = mask | {site: np.asarray(mask[site]) & ~silent[:, None] for site in reading}
     alive = np.concatenate([np.ravel(one) for one in mask.values()])
     return bnn.cut(params, mask), mask, float(alive.mean())
+
+
+def keep_sure(bnn: BNN, params: Params) -> Params:
+    """The parameters with inclusion probabilities phi above 0.9 at 1, (5.4); those of families without gates as they are.
+
+      logit phi* = logit lam - KL(N(loc, scale²) || slab) + E_q[log p(y | w) - log p(y | w, w_i = 0) | g_i = 1]
+
+    is where phi ends under the bound: of a weight that the data need, hundreds or thousands of nats. Training comes to 5 or 8,
+    for the slope of a hard gate (5.2) fades as 1 - phi does. With a few dozen such weights every tenth draw then lacks one that
+    it cannot do without: the spread of its predictions is far too wide where the noise is small.
+    """
+    sure = {site: node for site, node in bnn.read(params).items() if node.gated}
+    logits = _opened({site: node.log_odds() for site, node in sure.items()})
+    nodes = {site: replace(node, logit=logits[site]) for site, node in sure.items()}  # type: ignore[type-var]
+    return posterior_params.write(params, nodes) if nodes else params
+
+
+# In one program: each shape would be compiled for by itself.
+@jax.jit
+def _opened(logits: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    return {site: jnp.where(logit > log_odds(SURE), OPEN, logit).astype(logit.dtype) for site, logit in logits.items()}
 
 
 def describe_inputs(bnn: BNN, params: Params, mask: dict[str, Any], columns: Columns, reading: Reading) -> InputColumns:

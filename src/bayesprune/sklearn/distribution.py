@@ -81,19 +81,14 @@ class PredictiveDistribution:
 
 
 def _quantiles(
-    levels: np.ndarray,
-    exact: bool,
-    rng_key: jax.Array,
-    bnn: BNN,
-    params: dict[str, Any],
-    x: np.ndarray,
-    *,
-    mask: dict[str, Any] | None,
-    num_samples: int,
+    levels: np.ndarray, exact: bool, rng_key: jax.Array, bnn: BNN, params: dict[str, Any], x: np.ndarray, **how: Any
 ) -> np.ndarray:
-    """(levels, rows, ...) of the mixture of the networks' Gaussians, ``exact``; else of targets drawn of every network."""
+    """(levels, rows, ...) of the mixture of the networks' Gaussians, ``exact``; else of targets drawn of every network.
+
+    ``how``: mask and num_samples.
+    """
     if not exact:
-        drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, each=EACH)
+        drawn = draws_of_targets(rng_key, bnn, params, x, each=EACH, **how)
         return np.quantile(drawn["y"], levels, axis=0, method="inverted_cdf")
-    drawn = draws_of_targets(rng_key, bnn, params, x, mask, num_samples, read=("loc", "scale"))
+    drawn = draws_of_targets(rng_key, bnn, params, x, read=("loc", "scale"), **how)
     return np.stack([predictive_quantile(drawn["loc"], drawn["scale"], level) for level in levels])

@@ -4,11 +4,10 @@ import time
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from bayesprune.data.scaling import silencing
-from bayesprune.sklearn.thresholds import LEAST_WHOLE, single
+from bayesprune.sklearn.thresholds import LEAST_WHOLE, Table, Targets, single
 from bayesprune.sklearn.trees import Grown, Trees, logs, nodes_of
 
 NUMBER, SHARE, MOST_COLUMNS = 64, 0.5, 100  # trees, and columns among which each cut is found
@@ -18,11 +17,7 @@ MOST_OUTPUTS = 20  # classes, or numbers: each leaf holds as many
 NEEDED = f"{LEAST_WHOLE} rows without gaps in y, and at most {MOST_OUTPUTS} classes or columns of y"
 
 
-def grow(
-    seed: int,
-    x: Shaped[np.ndarray, "rows columns"],
-    y: Shaped[np.ndarray, "rows *outputs"],
-) -> Grown | None:
+def grow(seed: int, x: Table, y: Targets) -> Grown | None:
     """A forest of these rows, of one output or more, or of labels, which are integers; unseen are rows out of a tree's bag.
 
     None of more than 20 classes or outputs.
@@ -58,7 +53,7 @@ def grow(
     )
 
 
-def seconds_to_grow(seed: int, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"]) -> float:
+def seconds_to_grow(seed: int, x: Table, y: Targets) -> float:
     """What a forest of these rows will take, by one of its trees; gaps as zeros."""
     begun = time.perf_counter()
     _forest(1, seed, x, labels=np.issubdtype(y.dtype, np.integer)).fit(single(x), np.nan_to_num(y))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayesprune.core.checks import got, unknown_name
+from bayesprune.core.checks import check_name, got
 from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import is_collinear
 from bayesprune.sklearn.thresholds import growth
@@ -73,9 +73,8 @@ class FormChoice:
 
 def read_preset(presets: object) -> Preset:
     """The preset of a name."""
-    if not isinstance(presets, str) or presets not in PRESETS:
-        raise unknown_name("presets", str(presets), PRESETS)
-    return PRESETS[presets]
+    check_name("presets", name := str(presets), PRESETS)
+    return PRESETS[name]
 
 
 def read_choice(
@@ -88,8 +87,7 @@ def read_choice(
 
     A given number of steps is that of a single fit: "auto" is then the plain form, and nothing is held out.
     """
-    if not is_auto(form) and form not in FORMS:
-        raise unknown_name("form", str(form), ("auto", *FORMS))
+    check_name("form", str(form), ("auto", *FORMS))
     free, folds = is_auto(num_steps) and len(x) >= LEAST_ROWS, preset.folds
     share = (preset.held_out if free else 0.0) if is_auto(held_out) else _share(held_out)
     few = is_auto(held_out) and share > 0 and len(x) < ENOUGH
@@ -118,23 +116,13 @@ def check_stacking(stacking: object) -> None:
         raise TypeError(f"stacking must be True or False, got {got(stacking)}.")
 
 
-def of_table(choice: FormChoice, num_thresholds: int) -> FormChoice:
-    """The choice without "steps" where no threshold was found, if another form is left: it would be the same as that one.
+def without(choice: FormChoice, form: str) -> FormChoice:
+    """The choice without a form, if another one is left.
 
-    >>> of_table(FormChoice(("wide", "steps"), 1, 0.2), 0).forms
-    ('wide',)
-    """
-    forms = choice.forms if num_thresholds else tuple(name for name in choice.forms if name != THRESHOLDS)
-    return replace(choice, forms=forms or choice.forms)
-
-
-def of_networks(choice: FormChoice) -> FormChoice:
-    """The choice where one network is asked for: without trees, unless these are what is asked for.
-
-    >>> of_networks(FormChoice(("plain", "trees"), 1, 0.2)).forms, of_networks(FormChoice(("trees",), 0, 0.0)).forms
+    >>> without(FormChoice(("plain", "trees"), 1, 0.2), "trees").forms, without(FormChoice(("trees",), 0, 0.0), "trees").forms
     (('plain',), ('trees',))
     """
-    return replace(choice, forms=tuple(name for name in choice.forms if name != TREES) or choice.forms)
+    return replace(choice, forms=tuple(name for name in choice.forms if name != form) or choice.forms)
 
 
 def _share(held_out: object) -> float:

@@ -25,14 +25,14 @@ LEAST = 1e-9  # probability of a class
 CONSTANTS = "constants"
 WORST = -20.0  # nats that a row counts at least: one that no form predicts must not decide alone
 
+Rows = Float64[np.ndarray, "rows columns"]
+RowsHeld = Float64[np.ndarray, "held columns"]
+Targets = Shaped[np.ndarray, " rows"]
+TargetsHeld = Shaped[np.ndarray, " held"]
+Nats = Float64[np.ndarray, " held"]
 
-def by_trees(
-    seed: int,
-    x: Float64[np.ndarray, "rows columns"],
-    y: Shaped[np.ndarray, " rows"],
-    x_held: Float64[np.ndarray, "held columns"],
-    y_held: Shaped[np.ndarray, " held"],
-) -> Float64[np.ndarray, " held"]:
+
+def by_trees(seed: int, x: Rows, y: Targets, x_held: RowsHeld, y_held: TargetsHeld) -> Nats:
     """Log density of each held-out row, nats, by boosted trees as they were after the best number of rounds.
 
     Where trees predict rows worse than a net does, thresholds will not help the net. The held-out rows choose the number of
@@ -76,13 +76,7 @@ def of_misses(missed: np.ndarray) -> Float64[np.ndarray, " rows"]:
     return max(normal, heavy, key=lambda nats: float(nats.mean()))  # type: ignore[no-any-return]
 
 
-def by_lines(
-    seed: int,
-    x: Float64[np.ndarray, "rows columns"],
-    y: Shaped[np.ndarray, " rows"],
-    x_held: Float64[np.ndarray, "held columns"],
-    y_held: Shaped[np.ndarray, " held"],
-) -> Float64[np.ndarray, " held"]:
+def by_lines(seed: int, x: Rows, y: Targets, x_held: RowsHeld, y_held: TargetsHeld) -> Nats:
     """Log density of each held-out row, nats, by logistic or ridge regression of standardised columns.
 
     Where lines predict rows worse than a net does, a linear network will not help.
@@ -107,13 +101,7 @@ def by_lines(
     return max(judged, key=lambda nats: float(nats.mean()))
 
 
-def by_constants(
-    seed: int,
-    x: Float64[np.ndarray, "rows columns"],
-    y: Shaped[np.ndarray, " rows"],
-    x_held: Float64[np.ndarray, "held columns"],
-    y_held: Shaped[np.ndarray, " held"],
-) -> Float64[np.ndarray, " held"]:
+def by_constants(seed: int, x: Rows, y: Targets, x_held: RowsHeld, y_held: TargetsHeld) -> Nats:
     """Log density of each held-out row, nats, by the shares of the labels or the mean of the numbers, whatever the columns.
 
     Arguments as of `by_lines`: they are the same for all measures.

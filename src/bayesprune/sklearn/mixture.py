@@ -219,17 +219,13 @@ def _laid_in(
     layers is the linear path.
     """
     number = len(next(iter(values.values())))
-    weights = {str(spec.path): (number, *spec.shape) for spec in union.layout}
     if hidden and not member.network.hidden:
         names = {"Dense_0.kernel": f"{LINEAR}.kernel", "Dense_0.bias": f"Dense_{len(hidden)}.bias"}
         values = {names.get(site, site): value for site, value in values.items()}
-    found = {}
-    for site, shape in weights.items():
-        value = values.get(site)
-        if value is not None and site not in READING:
-            found[site] = value
-            continue
-        found[site] = np.zeros(shape, np.float32)
-        if value is not None:
+    found = {str(spec.path): np.zeros((number, *spec.shape), np.float32) for spec in union.layout}
+    for site, value in values.items():
+        if site in READING:
             found[site][:, places[places >= 0]] = value[:, places >= 0]
-    return found | {site: value for site, value in values.items() if site not in weights}
+        else:
+            found[site] = value
+    return found

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_name, check_object, check_positive, got, unknown_name
+from bayesprune.core.checks import check_integer, check_name, check_object, check_positive, got
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood, NegativeBinomial, Normal, Ordinal, StudentT, named
@@ -143,8 +143,7 @@ def read_likelihood(likelihood: str | Likelihood | Any) -> Any:
         if likelihood in ("auto", "normal"):
             return LEARNED_NOISE
         known = {name: found for name, found in named.all_named().items() if named.CLASSES not in found.kinds}
-        if likelihood not in known:
-            raise unknown_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
+        check_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
         return known[likelihood].make(1)
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.StudentT()")
     observed = of_observed(likelihood)
@@ -170,9 +169,8 @@ def read_likelihood_of_labels(likelihood: object, num_classes: int) -> tuple[Any
     """The likelihood of a name, or an object of labels, and the outputs that it asks of the network."""
     if isinstance(likelihood, str):
         known = named.of_kind(named.CLASSES)
+        check_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
         likelihood = next(iter(known)) if likelihood == "auto" else likelihood
-        if likelihood not in known:
-            raise unknown_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
         return known[likelihood].make(num_classes), known[likelihood].outputs(num_classes)
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.Categorical()")
     if getattr(likelihood, "task", "other") != "classes":

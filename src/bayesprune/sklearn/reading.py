@@ -93,7 +93,7 @@ class Reading(NamedTuple):
         if is_frame(X):
             return X
         if self.columns is None:
-            return np.asarray(X, np.float64)
+            return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
         import pandas as pd
 
         # Of lists with texts NumPy would make texts of gaps, too.
@@ -103,16 +103,8 @@ class Reading(NamedTuple):
 
 def of_numbers(x: Float[np.ndarray, "rows numbers"]) -> Reading:
     """Of columns that are taken as they are."""
-    whole = np.ones(x.shape[1], bool)
-    return Reading(None, None, Kinds(), np.arange(x.shape[1]), whole, (), np.median(np.asarray(x, np.float64), axis=0))
-
-
-def refuse_texts(error: ValueError) -> None:
-    """Name the remedy where rows that are no frame hold texts."""
-    if "could not convert string to float" in str(error):
-        raise ValueError(
-            f"{error}. Texts are read of a pandas DataFrame: its columns know what is text and what is not."
-        ) from None
+    medians = np.median(np.asarray(x, np.float64), axis=0)
+    return Reading(None, None, Kinds(), np.arange(x.shape[1]), np.ones(x.shape[1], bool), (), medians)
 
 
 def is_encoded(X: object) -> bool:
@@ -213,8 +205,11 @@ class WithRows:
             try:
                 x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
             except ValueError as error:
-                refuse_texts(error)
-                raise
+                if "could not convert string to float" not in str(error):
+                    raise
+                raise ValueError(
+                    f"{error}. Texts are read of a pandas DataFrame: its columns know what is text and what is not."
+                ) from None
             if not places_of_names(x, y, labels, self._seed):
                 self._reading = of_numbers(x)
                 return x, y

@@ -17,6 +17,9 @@ EXACT = 10  # inputs up to which every coalition is asked
 NETWORKS = 25  # drawn for the spread
 MOST = 1 << 23  # numbers of mixtures that are made at once
 
+Who = Bool[np.ndarray, "coalitions players"]
+Said = Float64[np.ndarray, "coalitions some outputs"]
+
 
 class Reasons(NamedTuple):
     """What each input adds to a prediction, (rows, features) or (rows, features, outputs); zero of inputs that are not read.
@@ -46,10 +49,7 @@ class Mixtures:
     played: Callable[[np.ndarray], np.ndarray]
 
     def in_worlds(
-        self,
-        who: Bool[np.ndarray, "coalitions players"],
-        worlds: Int64[np.ndarray, "coalitions some"],
-        said: Float64[np.ndarray, "coalitions some outputs"] | None = None,
+        self, who: Who, worlds: Int64[np.ndarray, "coalitions some"], said: Said | None = None
     ) -> Float64[np.ndarray, "coalitions some networks *outputs"]:
         """Of each network and, last, of their mean: its error is not the mean of errors.
 
@@ -69,9 +69,7 @@ class Mixtures:
         found = self.played(rows.reshape((-1, rows.shape[-1])))
         return found.reshape((len(found), *worlds.shape, *found.shape[2:]))
 
-    def in_all_worlds(
-        self, who: Bool[np.ndarray, "coalitions players"], said: Float64[np.ndarray, "coalitions worlds outputs"]
-    ) -> Float64[np.ndarray, "coalitions networks *outputs"]:
+    def in_all_worlds(self, who: Who, said: Said) -> Float64[np.ndarray, "coalitions networks *outputs"]:
         """The mean over worlds."""
         worlds = np.tile(np.arange(len(self.others)), (len(who), 1))
         return self.in_worlds(who, worlds, said).mean(axis=1)

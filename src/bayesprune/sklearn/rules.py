@@ -153,13 +153,7 @@ def _copies(rng_key: jax.Array, rows: np.ndarray, shrinkage: float | str) -> np.
         ) from error
 
 
-RULES: dict[str, Callable[..., Selection]] = {
-    "median": median,
-    "fdr": fdr,
-    "fraction": fraction,
-    "cv": cv,
-    "knockoff": knockoff,
-}
+RULES: dict[str, Callable[..., Selection]] = {rule.__name__: rule for rule in (median, fdr, fraction, cv, knockoff)}
 
 
 AUTO = "auto"

@@ -1,6 +1,7 @@
 """A selector of inputs for scikit-learn pipelines."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -26,6 +27,7 @@ from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, RuleSettings
 
 
+@dataclass(eq=False, repr=False, match_args=False)
 class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     """Select the inputs that a sparse Bayesian network needs.
 
@@ -78,32 +80,18 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     """
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
-    def __init__(
-        self,
-        estimator: SparseNetwork | Any | None = None,
-        *,
-        rule: str | Any = "median",
-        level: float | Any = 0.1,
-        fdr: float | Any | None = None,
-        fraction: float | Any = 0.2,
-        fractions: Sequence[float] | Any = (0.05, 0.1, 0.2, 0.5, 1.0),
-        cv: int | Any = 5,
-        cv_rule: str | Any = "min",
-        shrinkage: float | str | Any = "auto",
-        copies: int | Any = 1,
-        random_state: int | np.random.RandomState | Any | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.rule = rule
-        self.level = level
-        self.fdr = fdr
-        self.fraction = fraction
-        self.fractions = fractions
-        self.cv = cv
-        self.cv_rule = cv_rule
-        self.shrinkage = shrinkage
-        self.copies = copies
-        self.random_state = random_state
+    estimator: SparseNetwork | Any | None = None
+    _: KW_ONLY
+    rule: str | Any = "median"
+    level: float | Any = 0.1
+    fdr: float | Any | None = None
+    fraction: float | Any = 0.2
+    fractions: Sequence[float] | Any = (0.05, 0.1, 0.2, 0.5, 1.0)
+    cv: int | Any = 5
+    cv_rule: str | Any = "min"
+    shrinkage: float | str | Any = "auto"
+    copies: int | Any = 1
+    random_state: int | np.random.RandomState | Any | None = None
 
     @undone_if_it_fails
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianFeatureSelector":
@@ -138,10 +126,8 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
         self.support_, self.estimator_ = selection.support, selection.estimator
         self.groups_ = correlated_groups(x)
         for name in ("fraction_choice_", "statistics_", "e_values_"):
-            if name in selection.details:
-                setattr(self, name, selection.details[name])
-            elif hasattr(self, name):  # of an earlier fit by another rule
-                delattr(self, name)
+            self.__dict__.pop(name, None)  # of an earlier fit by another rule
+        self.__dict__.update(selection.details)
         return self
 
     def transform(self, X: ArrayLike | Any) -> Any:

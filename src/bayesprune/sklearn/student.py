@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array
@@ -102,11 +102,10 @@ def distil(
     held, given = np.split(x[rng.permutation(len(x))], [int(HELD_OUT * len(x))])
     made = between(rng, given, max(0, rows - len(given)))
     used, held = (_named(part, X) for part in (np.concatenate([given, made]), held))
-    if labels:
-        fitted = network.fit(used, _drawn_labels(rng, teacher, used))
-        return Distilled(fitted, *_of_labels(teacher, fitted, held), len(used))
-    fitted = network.fit(used, np.asarray(teacher.predict(used), np.float64))
-    return Distilled(fitted, *_of_numbers(teacher, fitted, held), len(used))
+    answers = _drawn_labels(rng, teacher, used) if labels else np.asarray(teacher.predict(used), np.float64)
+    fitted = network.fit(used, answers)
+    agreement, divergence = (_of_labels if labels else _of_numbers)(teacher, fitted, held)
+    return Distilled(fitted, agreement, divergence, len(used))
 
 
 def _named(rows: np.ndarray, like: GivenTable) -> Any:
@@ -137,10 +136,11 @@ def _is_classifier(teacher: object) -> bool:
     if not callable(getattr(teacher, "predict", None)):
         raise TypeError(f"teacher must be a fitted estimator with predict, got a {type(teacher).__name__}.")
     try:
-        labels = is_classifier(teacher)
+        kind = get_tags(teacher).estimator_type
+        labels = kind == "classifier"
     except (AttributeError, TypeError):  # of a library that has no tags of scikit-learn's
-        labels = hasattr(teacher, "predict_proba")
-    if (kind := _kind_of(teacher)) in NAMES:
+        kind, labels = getattr(teacher, "_estimator_type", None), hasattr(teacher, "predict_proba")
+    if kind in NAMES:
         raise TypeError(
             f"{type(teacher).__name__}, {NAMES[kind]}, predicts names, not amounts: fit a classifier with predict_proba to "
             "teacher.predict(X), and distil that."
@@ -149,15 +149,7 @@ def _is_classifier(teacher: object) -> bool:
         raise TypeError(_several(teacher))
     if labels and not (callable(getattr(teacher, "predict_proba", None)) and hasattr(teacher, "classes_")):
         raise TypeError(f"{type(teacher).__name__} says no probabilities: give a teacher with predict_proba and classes_.")
-    return bool(labels)
-
-
-def _kind_of(teacher: object) -> str | None:
-    """What scikit-learn calls it, where it is one of its kind."""
-    try:
-        return get_tags(teacher).estimator_type
-    except (AttributeError, TypeError):  # of a library that has no tags of scikit-learn's
-        return getattr(teacher, "_estimator_type", None)
+    return labels
 
 
 def _several(teacher: object) -> str:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Float, Float64, Int64
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
@@ -58,12 +57,8 @@ def cool(bnn: BNN, params: dict[str, Any], temperature: float) -> dict[str, Any]
 
 
 def _cooled(node: Any, temperature: float) -> Any:
-    return replace(node, loc=_over(node.loc, temperature), scale=_over(node.scale, temperature))
-
-
-def _over(values: ArrayLike, temperature: float) -> np.ndarray:
-    values = np.asarray(values)
-    return (values / temperature).astype(values.dtype)
+    loc, scale = np.asarray(node.loc), np.asarray(node.scale)
+    return replace(node, loc=(loc / temperature).astype(loc.dtype), scale=(scale / temperature).astype(scale.dtype))
 
 
 def _log(draws: np.ndarray) -> Float64[np.ndarray, "networks rows classes"]:

@@ -15,6 +15,9 @@ SMALL, LARGE = 2_000, 8_000  # rows between which there are the more thresholds 
 BINS, EACH, MOST = 32, 8, 96  # ranks within which cuts are one; thresholds of a column, and of the table, as leaves
 NOTHING = np.zeros((0, 1))
 
+Table = Shaped[np.ndarray, "rows columns"]
+Targets = Shaped[np.ndarray, "rows *outputs"]
+
 
 def growth(rows: int) -> float:
     """How many times the thresholds, and the steps, of a table of 2,000 rows: in proportion to the rows, 4 at most.
@@ -74,9 +77,7 @@ def found_by_whole_rows(seed: int, x: np.ndarray, columns: np.ndarray) -> FoundB
     return FoundByRows(find(np.arange(len(x))), find)
 
 
-def fit_thresholds(
-    rng: np.random.RandomState, x: Shaped[np.ndarray, "rows columns"], y: Shaped[np.ndarray, "rows *outputs"], labels: bool
-) -> Thresholds:
+def fit_thresholds(rng: np.random.RandomState, x: Table, y: Targets, labels: bool) -> Thresholds:
     """The cuts of a small random forest by what they gain, cuts of nearly the same rank as one.
 
     The gain of a cut is the fall of the impurity times the rows it parts, summed over the forest. Columns of two values have
@@ -111,7 +112,7 @@ def fit_thresholds(
     return Thresholds(column, at, y - forest.oob_prediction_.reshape(y.shape), y)
 
 
-def single(x: Shaped[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, "rows columns"]:
+def single(x: Table) -> Table:
     """Numbers as trees see them, in single precision; those beyond it are the largest that it has."""
     most = np.finfo(np.float32).max
     return np.clip(x, -most, most).astype(np.float32)

@@ -10,10 +10,12 @@ from jaxtyping import Bool, Float32, Float64, Int64, Shaped
 from bayesprune.core.types import Array
 from bayesprune.data.scaling import Scaling
 from bayesprune.deploy import reader
-from bayesprune.sklearn.thresholds import LEAST_WHOLE, single
+from bayesprune.sklearn.thresholds import LEAST_WHOLE, Table, Targets, single
 from bayesprune.structure.ops.trees import walked
 
 RARE = 0.02  # that is added to each class's share: a class that no tree has seen is at -4 beside a sure one
+
+Nodes = Int64[np.ndarray, " nodes"]
 
 
 class Trees(NamedTuple):
@@ -27,9 +29,9 @@ class Trees(NamedTuple):
     they add up to 1.
     """
 
-    column: Int64[np.ndarray, " nodes"]
+    column: Nodes
     at: Float32[np.ndarray, " nodes"]
-    below: Int64[np.ndarray, " nodes"]
+    below: Nodes
     values: Float64[np.ndarray, "nodes targets"]
     roots: Int64[np.ndarray, " trees"]
     depth: int
@@ -76,11 +78,7 @@ class Grown(NamedTuple):
     unseen: Float64[np.ndarray, "rows outputs"]
 
 
-def of_whole_rows(
-    grow: Callable[[np.ndarray, np.ndarray], Grown | None],
-    x: Shaped[np.ndarray, "rows columns"],
-    y: Shaped[np.ndarray, "rows *outputs"],
-) -> Grown | None:
+def of_whole_rows(grow: Callable[[np.ndarray, np.ndarray], Grown | None], x: Table, y: Targets) -> Grown | None:
     """Trees of the rows of which every target is there; of the others all of them are trees that have not seen it.
 
     ``y``: NaN is missing. None where ``grow`` makes none, or less than 20 rows are whole.
@@ -119,11 +117,8 @@ def nodes_of(grown: Sequence[Any], values: Sequence[np.ndarray]) -> dict[str, An
 
 
 def _siblings_together(
-    roots: Int64[np.ndarray, " trees"],
-    inner: Bool[np.ndarray, " nodes"],
-    left: Int64[np.ndarray, " nodes"],
-    right: Int64[np.ndarray, " nodes"],
-) -> tuple[Int64[np.ndarray, " nodes"], int]:
+    roots: Int64[np.ndarray, " trees"], inner: Bool[np.ndarray, " nodes"], left: Nodes, right: Nodes
+) -> tuple[Nodes, int]:
     """The nodes in an order in which both that follow one are neighbours, tree after tree; cuts on the longest way."""
     nodes, tree, levels = roots, np.arange(len(roots)), list[tuple[np.ndarray, np.ndarray]]()
     while len(nodes):

@@ -99,8 +99,8 @@ class WithCompact:
             params, mask = self._networks(num_draws)
         check_single(columns, self._background, self.number_names_)
         units = getattr(self, "_target_scaling", None)
-        check_single_target(units)
         if units is not None:
+            check_single_target(units)
             recipe, params = in_units(recipe, params, units)
         bnn = whole(recipe, columns, units)
         if keep == "posterior" and (num_draws or cutting.is_gated(bnn.read(params))):
@@ -152,8 +152,8 @@ def check_single(columns: Columns | JointColumns, x: Float64[np.ndarray, "rows c
         )
 
 
-def check_single_target(units: Scaling | None) -> None:
-    """Refuse targets that single precision rounds by much of their deviation, or does not hold; None: of labels.
+def check_single_target(units: Scaling) -> None:
+    """Refuse targets that single precision rounds by much of their deviation, or does not hold.
 
     >>> check_single_target(Scaling(1e9, 1e6))
     >>> check_single_target(Scaling(1e9, 60.0))
@@ -161,8 +161,6 @@ def check_single_target(units: Scaling | None) -> None:
     ...
     ValueError: y lies about 1000000000 and varies by 60, and single precision, in which a compact network computes, cannot...
     """
-    if units is None:
-        return
     loc, scale = np.broadcast_arrays(*(np.asarray(part, np.float64).reshape(-1) for part in units))
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = 0.5 * np.spacing((np.abs(loc) + scale).astype(np.float32)).astype(np.float64)
