@@ -226,7 +226,7 @@ def test_frames_of_polars_are_read_by_kinds() -> None:
 def test_names_of_single_rows_are_one_category_and_the_same_when_they_are_read_again() -> None:
     """A name of each row was a mean of other rows in the fit and its own target later: deviations of 20 to 300, R² -31.
 
-    Beside forty common ones, thirty of one row each are as new ones are.
+    Beside forty common ones, thirty of one row each are read as new ones in the fit, and never as more than any was in it.
     """
     rng = np.random.default_rng(0)
     y = rng.standard_normal(300)
@@ -244,7 +244,7 @@ def test_names_of_single_rows_are_one_category_and_the_same_when_they_are_read_a
     np.testing.assert_array_equal(found[270:], 0.0)
     assert found[:270].all()
     new = reading.apply(pd.DataFrame({"town": ["never seen", "t1", "single 3"]}))
-    assert new[0] == new[2] == 0.0 != new[1]
+    assert new[0] == 0.0 != new[1] and found.min() <= new[2] <= found.max()
 
 
 def test_of_many_categories_those_of_two_rows_have_a_mean_of_their_own() -> None:
@@ -265,8 +265,8 @@ def test_a_lone_name_is_not_what_later_ones_are_foreseen_by() -> None:
     y = np.append(np.random.default_rng(0).standard_normal(600), 100.0)
     reading, found = fit_reading(pd.DataFrame({"town": towns}), y, labels=False, seed=0)
     new = reading.apply(pd.DataFrame({"town": ["new", "alone", None, "t1"]}))[:, 0]
-    np.testing.assert_array_equal(new[:3], 0.0)
-    assert abs(new[3]) < 1.0 and np.ptp(found) < 1.0
+    np.testing.assert_array_equal(new[[0, 2]], 0.0)
+    assert new[1] == found.max() < 1.0
     column, frame = y[:, None], pd.DataFrame({"town": towns})
     np.testing.assert_array_equal(fit_reading(frame, column, labels=False, seed=0)[1], found)  # one output is one output
     labels = np.where(y > 50, 2, (y > 0).astype(int))

@@ -40,7 +40,7 @@ def are_read_by_means(column: GivenColumn) -> bool:
 def warn_of_strangers(name: object, column: GivenColumn, fitted: OneHotEncoder | LevelMeans) -> None:
     """Warn of a column none of whose texts was in the fit: more likely than new, they are written in another way."""
     if isinstance(fitted, LevelMeans):
-        known, told_apart = fitted.levels_, fitted.means_.any(axis=1).sum()
+        known, told_apart = fitted.levels_, fitted.shared_
     else:
         known, rare = fitted.categories_[0], fitted.infrequent_categories_[0]
         told_apart = len(known) - (0 if rare is None else len(rare))

@@ -107,9 +107,9 @@ class LevelMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     smooth: a cubic of the levels' order, or where they are ``texts`` the mean; s² and t²: the variances of r within levels and
     of their means, by the analysis of variance. In the fit m is of the rows of the other four fifths: of its own, a network
-    would learn each row's target from it. A level of one row is 0, as in the fit. One column of numbers, and of ``labels`` one
-    for each, of two for the second. A gap is 0, and a level of texts. It stands beside the number itself, by which later ones
-    go on.
+    would learn each row's target from it. Later m is of all rows, drawn in to the range that it had in the fit: where no level
+    has two rows, it is 0. One column of numbers, and of ``labels`` one for each, of two for the second. A gap is 0, and a
+    level of texts. It stands beside the number itself, by which later ones go on.
 
     >>> towns, y = np.repeat(np.array(["a", "b", "c", "d"], object), 30)[:, None], np.repeat([1.0, -1.0, -1.0, 1.0], 30)
     >>> LevelMeans(texts=True).fit(towns, y).transform(np.array([["a"], ["b"], ["e"]], object)).ravel().tolist()
@@ -142,10 +142,11 @@ class LevelMeans(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         whole = np.stack([sums.sum(axis=0)]), np.stack([rows.sum(axis=0)])
         degree = 0 if self.texts else DEGREE
         pull = _pull(*whole, degree, float(found.squares().sum()))
-        self.means_ = np.where(whole[1] > 1.0, _beyond(*whole, degree, pull), 0.0)[0][:, self._places()]
         others = _beyond(whole[0] - sums, whole[1] - rows, degree, pull)[:, :, self._places()]
-        learned = np.zeros((len(column), self.means_.shape[1]))
+        learned = np.zeros((len(column), others.shape[2]))
         learned[known] = others[folds[known], at]
+        means = _beyond(*whole, degree, pull)[0][:, self._places()]
+        self.means_, self.shared_ = np.clip(means, learned.min(axis=0), learned.max(axis=0)), int((whole[1] > 1.0).sum())
         return learned
 
     def transform(self, X: Any) -> Float64[np.ndarray, "rows outputs"]:
