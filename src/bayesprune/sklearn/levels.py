@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
 FEWEST, MOST = 9, 1_000  # levels of a column that is looked at
-ROWS = 3  # of a level, on average
+ROWS, OF_A_CLASS = 2, 8  # of a level, and of a class, on average
 # Standard errors by which its own rows must predict a level better than those beside it. Zip codes have 9 to 13, the hours of
 # two peaks a day 6.5; of the numbers of 64 real tables that are no names one has more than 5.3, sizes of disks.
 LEAD = 6.0
@@ -215,7 +215,7 @@ def targets_of(y: ArrayLike, labels: bool) -> Targets | None:
     """None of targets that are all the same, or of nearly as many classes as rows."""
     if labels:
         classes, values = np.unique(np.asarray(y), return_inverse=True)
-        return Targets(values, len(classes)) if 1 < len(classes) <= min(MOST, len(values) / ROWS) else None
+        return Targets(values, len(classes)) if 1 < len(classes) <= min(MOST, len(values) / OF_A_CLASS) else None
     numbers = np.asarray(y, np.float64)
     size = np.abs(numbers).max(initial=0.0)
     scaled = numbers / size if 0.0 < size < np.inf else numbers  # squares of large numbers are infinite
