@@ -69,11 +69,15 @@ TABLES_DRAWN = """
     Stat2Data CAFE Vote labels
     medicaldata blood_storage OrganConfined labels
 """
-DRAWN = tuple(
-    Source(package, item, target, bool(labels))
-    for package, item, target, *labels in map(str.split, TABLES_DRAWN.strip().splitlines())
-)
-NAMES = {f"{source.package} {source.item}": source for source in DRAWN}
+
+
+def named(drawn: str) -> dict[str, Source]:
+    """The tables of such lines, by package and name."""
+    lines = map(str.split, drawn.strip().splitlines())
+    return {f"{package} {item}": Source(package, item, target, bool(labels)) for package, item, target, *labels in lines}
+
+
+NAMES = named(TABLES_DRAWN)
 
 
 @dataclass(frozen=True)
@@ -97,17 +101,17 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         return tabular_real.by_folds(cell.model, x, y, source.labels)
 
 
-def mean_ranks(found: cells.Found) -> str:
+def mean_ranks(found: cells.Found, sources: dict[str, Source] = NAMES, models: tuple[str, ...] = MODELS) -> str:
     """Mean rank among the models over the tables of a kind, by each figure; what is not there is the last."""
     columns: dict[str, dict[str, float]] = {}
     for labels, titles in ((False, ("R²", "CRPS")), (True, ("accuracy", "NLL", "ECE"))):
-        names = [name for name, source in NAMES.items() if source.labels == labels and Cell(name, MODELS[0]) in found]
+        names = [name for name, source in sources.items() if source.labels == labels and Cell(name, models[0]) in found]
         for figure, title in zip(tabular_real.FIGURES[labels], titles, strict=True):
             higher = figure == "score"
             worst = -np.inf if higher else np.inf
-            of = {m: [float(found.get(Cell(name, m), {}).get(figure, worst)) for name in names] for m in MODELS}
+            of = {m: [float(found.get(Cell(name, m), {}).get(figure, worst)) for name in names] for m in models}
             columns[f"{title}, {len(names)} tables"] = ranks.ranks(of, higher_is_better=higher).mean if names else {}
-    rows = [[model, *(f"{of[model]:.1f}" if of else cells.MISSING for of in columns.values())] for model in MODELS]
+    rows = [[model, *(f"{of[model]:.1f}" if of else cells.MISSING for of in columns.values())] for model in models]
     return cells.table(["mean rank by", *columns], rows, "l" + "r" * len(columns))
 
 
