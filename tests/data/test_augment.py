@@ -1,6 +1,7 @@
 """Crops and mirrors: every output is one of the images that NumPy can cut, all equally often, each row for itself."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
@@ -106,6 +107,7 @@ def test_a_share_of_mirrored_images_is_no_flip(flip) -> None:
         CropFlip(flip=flip)
 
 
-def test_bytes_are_not_filled_with_what_they_cannot_hold(rng_key) -> None:
-    with pytest.raises(ValueError, match=r"fill=0\.5 is no uint8"):
-        CropFlip(pad=1, fill=0.5)(rng_key, jnp.ones((1, 2, 2, 1), jnp.uint8))
+@pytest.mark.parametrize("fill", [0.5, -1.0, 300.0, (255.0, 256.0), np.nan])
+def test_bytes_are_not_filled_with_what_they_cannot_hold(fill, rng_key) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"fill={fill} is no uint8")):
+        CropFlip(pad=1, fill=fill)(rng_key, jnp.ones((1, 2, 2, 2), jnp.uint8))

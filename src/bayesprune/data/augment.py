@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Shaped
 
 from bayesprune.core.checks import check_integer, check_key, got
@@ -73,7 +74,11 @@ class CropFlip:
     def _check(self, x: Array) -> None:
         if x.ndim != 4:
             raise ValueError(f"x must be images (rows, height, width, channels), got shape {x.shape}: reshape them.")
-        if self.pad and not jnp.issubdtype(x.dtype, jnp.floating) and (np.asarray(self.fill) != np.round(self.fill)).any():
-            raise ValueError(f"fill={self.fill} is no {x.dtype}, which x is: make floats of x, or fill with whole numbers.")
+        if self.pad and not jnp.issubdtype(x.dtype, jnp.floating) and not self._is_of(x.dtype):
+            raise ValueError(f"fill={self.fill} is no {x.dtype}, which x is: make floats of x, or fill with what it holds.")
         if isinstance(self.fill, tuple) and len(self.fill) != x.shape[-1]:
             raise ValueError(f"fill must be one number or one per channel, got {len(self.fill)} for {x.shape[-1]} channels.")
+
+    def _is_of(self, dtype: DTypeLike) -> bool:
+        with np.errstate(invalid="ignore"):
+            return bool((np.asarray(self.fill).astype(dtype) == np.asarray(self.fill)).all())

@@ -14,7 +14,16 @@ PRIORS = [
     bp.priors.Gaussian(0.5, centred=True),
     bp.priors.Flat(),
     bp.priors.ScaleMixture(),
+    bp.priors.Cauchy(),
+    bp.priors.GaussianSlab(),
 ]
+
+
+class Doubled(bp.priors.Gaussian):
+    """Weights that are not what the method that it inherits says."""
+
+    def model(self, layout):
+        return {path: 2.0 * value for path, value in super().model(layout).items()}
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
@@ -36,3 +45,8 @@ def test_independent_gaussians_have_the_means_of_the_net(prior, rng_key) -> None
     assert set(found) == set(expected) and any(np.abs(value).max() > 0 for value in found.values())
     for site, values in found.items():
         np.testing.assert_allclose(values, expected[site], rtol=1e-5)
+
+
+def test_a_factor_holds_for_no_other_model() -> None:
+    bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=Doubled(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
+    assert not laws.factorised(bnn, {})
