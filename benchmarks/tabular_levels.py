@@ -4,8 +4,8 @@
     python benchmarks/tabular_levels.py run                # what is not in runs/tabular_levels.jsonl yet
     python benchmarks/tables.py                            # from the results kept here, into the page
 
-Drawn as those of `tabular_drawn`, by seed 12, none of those and none of `real_tables`: the first sixteen in which numbers of
-600 rows are taken for names (`levels.places_of_names`), and the first twelve others with a text of more than twenty kinds
+Drawn as those of `tabular_drawn`, by seed 12, none of those and none of `real_tables`: the first ten in which numbers of
+600 rows are taken for names (`levels.places_of_names`), and the first eight others with a text of more than twenty kinds
 that two rows have. The rules that read them were settled before. "amounts" is the default that reads such numbers as amounts
 alone; it is not judged where only texts have many kinds. At most 600 rows, three folds; scores as in `tabular_real`.
 """
@@ -37,12 +37,6 @@ NUMBERS_DRAWN = """
     mlmRev Socatt respond
     Ecdat Fatality unrate
     nlme MathAchieve Minority labels
-    Stat2Data PeaceBridge2003 Traffic
-    wooldridge ezunem d83 labels
-    wooldridge rental lenroll
-    wooldridge driving d86 labels
-    ratdat complete_old plot_type labels
-    nlme Remifentanil BSA
 """
 TEXTS_DRAWN = """
     Ecdat Cigarette tax
@@ -53,10 +47,6 @@ TEXTS_DRAWN = """
     openintro epa2012 air_aspir_method_desc labels
     nlme Soybean weight
     stevedata fakeAPI api
-    Stat2Data AHCAvote2017 Rep labels
-    fpp3 us_employment Employed
-    wooldridge ncaa_rpi power5 labels
-    pscl presidentialElections demVote
 """
 
 
