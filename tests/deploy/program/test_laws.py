@@ -14,6 +14,8 @@ PRIORS = [
     bp.priors.Gaussian(0.5, centred=True),
     bp.priors.Flat(),
     bp.priors.ScaleMixture(),
+    bp.priors.Cauchy(),
+    bp.priors.GaussianSlab(),
 ]
 
 
@@ -36,3 +38,11 @@ def test_independent_gaussians_have_the_means_of_the_net(prior, rng_key) -> None
     assert set(found) == set(expected) and any(np.abs(value).max() > 0 for value in found.values())
     for site, values in found.items():
         np.testing.assert_allclose(values, expected[site], rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["model", "guide"])
+@pytest.mark.parametrize("prior", [bp.priors.Gaussian, bp.priors.Flat], ids=lambda prior: prior.__name__)
+def test_a_prior_that_changes_another_one_does_not_speak_by_its_factor(prior, method) -> None:
+    own = type("Own", (prior,), {method: lambda self, *given: getattr(super(type(self), self), method)(*given)})
+    bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=own(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
+    assert not laws.factorised(bnn, {})

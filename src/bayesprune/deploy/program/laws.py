@@ -15,7 +15,7 @@ from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
 from bayesprune.infer.predict import draw, networks
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.net_params import mean_weights, why_no_mean
-from bayesprune.model.prior import rows_of
+from bayesprune.model.prior import Independent, rows_of
 from bayesprune.posteriors.samples import count, draws_of
 
 Arrays = dict[str, np.ndarray]
@@ -88,9 +88,14 @@ def factorised(bnn: BNN, params: Mapping[str, Any]) -> bool:
 
 
 def _speaks_for(prior: type, name: str) -> bool:
-    """Whether ``factor`` of a prior is of the class that has its method ``name``, or of one derived from that."""
+    """Whether ``factor`` of a prior is of the class that has its method ``name``, or of one derived from that.
+
+    `Independent`'s is that of the classes that are derived from it at once, and of none that change these.
+    """
     classes = prior.__mro__
     factor, other = (next((i for i, cls in enumerate(classes) if it in vars(cls)), len(classes)) for it in ("factor", name))
+    if other < factor < len(classes) and classes[factor] is Independent:
+        return Independent in classes[other].__bases__
     return factor <= other < len(classes)
 
 
