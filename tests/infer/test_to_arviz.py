@@ -63,6 +63,13 @@ def test_groups_are_of_one_network_a_draw(rng_key) -> None:
     assert abs(noise.mean()) < 4.5 * NOISE / np.sqrt(420) and noise.std() == pytest.approx(NOISE, rel=0.2)
 
 
+def test_what_is_dead_in_the_parameters_is_no_draw(rng_key) -> None:
+    """As after a cut, whose mask need not be given: rows of zeros would have no effective sample size."""
+    params = BNN.cut(fitted(), {"kernel": np.array([[True], [False], [True]])})
+    found = bp.to_arviz(rng_key, BNN, params, DATA, num_samples=7)
+    assert list(found.posterior["kernel"]["kernel_alive"].values) == ["0,0", "2,0"]
+
+
 @pytest.mark.slow
 def test_chains_of_samples_stay_apart(rng_key) -> None:
     draws = np.random.default_rng(2).normal(size=(2, 5, 3, 1)).astype(np.float32)

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_fields
 from bayesprune.core.given import GivenRows, RandomKey
+from bayesprune.core.masks import gone
 from bayesprune.core.numbers import arrays_in, real_numbers
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Mask, PyTree
@@ -75,7 +76,8 @@ def to_arviz(
     if number > 1 and not np.ptp(nats, axis=0).any():
         raise ValueError("params are of points, all of whose draws are one network: fit with posterior='mean_field'.")
     predicted = draws_of_targets(rng_key, bnn, params, data.x, mask, number)["y"]
-    sites, coords, dims = _alive(_sites(rng_key, bnn, params, mask, number), mask)
+    left = {site: np.asarray(mask.get(site, True)) & ~np.asarray(gone(node)) for site, node in bnn.posterior(params).items()}
+    sites, coords, dims = _alive(_sites(rng_key, bnn, params, mask, number), left)
     of_draws = {"posterior": sites, "log_likelihood": {"obs": nats}, "posterior_predictive": {"obs": predicted}}
     by_chain = jax.tree.map(lambda value: value.reshape(chains, draws, *value.shape[1:]), of_draws)
     return inference_data(by_chain | {"observed_data": {"obs": y}}, coords=coords, dims=dims)

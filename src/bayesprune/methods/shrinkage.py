@@ -25,7 +25,7 @@ class Shrinkage:
         criterion: ``"factor"`` cuts where E kappa > ``threshold``, kappa = 1/(1 + tau²) (3.6); ``"below"`` where
             P(upsilon tau < ``delta``) > ``threshold`` (3.5); ``"evidence"`` cuts the units of the network whose log evidence
             gains (2.5), at the finite width of the unit, sum to more than 0.
-        threshold: a shrinkage factor or a probability, in (0, 1); None takes the customary ones, .5 for the factor and .9 for
+        threshold: a shrinkage factor or a probability, in (0, 1]; None takes the customary ones, .5 for the factor and .9 for
             "below".
         delta: what counts as no scale, in units of the network's weights; used by "below".
 

@@ -26,7 +26,8 @@ class WidestGap:
 
     The redundancy is log alpha = log vz - log mz² under `priors.GroupNormalJeffreys`, and minus the log mode of the scale,
     sigma² - mu (16.4), under `priors.GroupHorseshoe` and `priors.Horseshoe`. Above log alpha = 0 the noise exceeds the signal:
-    such groups are cut in any case, and gaps among them, which drift apart without bound, are not looked at.
+    unless a threshold is given such groups are cut in any case, and gaps among them, which drift apart without bound, are not
+    looked at.
 
     Args:
         threshold: None finds it; one number, or site -> number, sets it for all arrays or for those named. The authors read

@@ -19,13 +19,6 @@ PRIORS = [
 ]
 
 
-class Doubled(bp.priors.Gaussian):
-    """Weights that are not what the method that it inherits says."""
-
-    def model(self, layout):
-        return {path: 2.0 * value for path, value in super().model(layout).items()}
-
-
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: type(prior).__name__)
 def test_independent_gaussians_have_the_means_of_the_net(prior, rng_key) -> None:
     """Two ways to E[w]: a prior's factor with the log-normal moments of its scale, and its node's unit."""
@@ -47,6 +40,9 @@ def test_independent_gaussians_have_the_means_of_the_net(prior, rng_key) -> None
         np.testing.assert_allclose(values, expected[site], rtol=1e-5)
 
 
-def test_a_factor_holds_for_no_other_model() -> None:
-    bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=Doubled(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
+@pytest.mark.parametrize("method", ["model", "guide"])
+@pytest.mark.parametrize("prior", [bp.priors.Gaussian, bp.priors.Flat], ids=lambda prior: prior.__name__)
+def test_a_prior_that_changes_another_one_does_not_speak_by_its_factor(prior, method) -> None:
+    own = type("Own", (prior,), {method: lambda self, *given: getattr(super(type(self), self), method)(*given)})
+    bnn = bp.BNN(bp.nets.MLP((3,), 2), prior=own(), likelihood=bp.likelihoods.Categorical(), input_shape=(2,))
     assert not laws.factorised(bnn, {})

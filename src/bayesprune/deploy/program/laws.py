@@ -90,11 +90,13 @@ def factorised(bnn: BNN, params: Mapping[str, Any]) -> bool:
 def _speaks_for(prior: type, name: str) -> bool:
     """Whether ``factor`` of a prior is of the class that has its method ``name``, or of one derived from that.
 
-    What `Independent` says is said by the class that is derived from it.
+    `Independent`'s is that of the classes that are derived from it at once, and of none that change these.
     """
     classes = prior.__mro__
     factor, other = (next((i for i, cls in enumerate(classes) if it in vars(cls)), len(classes)) for it in ("factor", name))
-    return factor - (Independent in classes[factor : factor + 1]) <= other < len(classes)
+    if other < factor < len(classes) and classes[factor] is Independent:
+        return Independent in classes[other].__bases__
+    return factor <= other < len(classes)
 
 
 def gaussian(bnn: BNN, params: dict[str, Any], mask: Mapping[str, Any]) -> GaussianLaw:
