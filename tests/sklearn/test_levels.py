@@ -68,6 +68,7 @@ def test_names_are_found_and_other_whole_numbers_are_not(labels: bool) -> None:
     y = y + 1.5 * np.sin(hours * np.pi / 3) + ages / 20 - 0.002 * (ages - 45) ** 2 + 0.2 * counts + few % 3 + 2.0 * (zeros > 0)
     table = np.column_stack([x, hours, ages, counts, zeros, few, many, rng.integers(0, 50, 2000)])
     assert places_of_names(table, y > np.median(y) if labels else y, labels=labels, seed=0) == (1, 3)
+    assert places_of_names(table, y[:, None], labels=False, seed=0) == places_of_names(table, y, labels=False, seed=0)
     assert places_of_names(table, np.stack([y, y], axis=1), labels=False, seed=0) == ()
     assert places_of_names(table, np.zeros(2000), labels=labels, seed=0) == ()
     assert places_of_names(table, np.arange(2000), labels=True, seed=0) == ()  # as many classes as rows

@@ -29,7 +29,7 @@ def places_of_names(x: Float[np.ndarray, "rows columns"], y: np.ndarray, labels:
     (0,)
     """
     places = [place for place, column in enumerate(x.T) if _may_be_names(column)]
-    targets = targets_of(y, labels) if places and np.ndim(y) == 1 else None
+    targets = targets_of(np.ravel(y), labels) if places and np.shape(y)[1:] in ((), (1,)) else None
     if targets is None:
         return ()
     folds = folds_of(len(x), seed)
