@@ -11,7 +11,9 @@ from scipy import stats
 
 import bayesprune as bp
 from bayesprune.sklearn import saving
+from bayesprune.sklearn.columns import is_collinear
 from bayesprune.sklearn.levels import LevelMeans, lead_of_levels, places_of_names, targets_of
+from bayesprune.sklearn.reading import fit_reading
 
 SHORT = {"hidden": (2,), "num_steps": 20, "num_samples": 2, "random_state": 0}
 
@@ -207,3 +209,11 @@ def test_what_codes_say_is_learnt() -> None:
         model = bp.BayesianSparseRegressor(random_state=0).fit(table[:600], y[:600])
         errors.append(np.mean(np.square(model.predict(table[600:]) - y[600:])))
     assert errors[0] < 0.5 * errors[1], errors
+
+
+def test_means_of_several_classes_make_no_columns_collinear() -> None:
+    """They add up to 0, by which a form that reads components would be fitted to every such table."""
+    x, y = zips()
+    reading, numbers = fit_reading(pd.DataFrame(x), np.digitize(y, [-1, 1]), labels=True, seed=0)
+    np.testing.assert_allclose(numbers[:, 3:].sum(axis=1), 0.0, atol=1e-9)
+    assert reading.names[3:] == ("1 (y = 0)", "1 (y = 1)", "1 (y = 2)") and not is_collinear(numbers[:, reading.free])

@@ -53,8 +53,8 @@ class Reading(NamedTuple):
 
     ``encoder``: None there. ``columns``: of a frame, else None; ``kinds``: places of those that are no numbers.
     ``owner``: of each number, the column of X it comes of; ``names``: its own. ``free``: False of one category of each column,
-    which is where all others are not. ``medians``: of numbers without an encoder, for gaps that come later. ``twofold``: of
-    each column of two categories, which is one number.
+    which is where all others are not, and of the first of several classes, whose means add up to 0. ``medians``: of numbers
+    without an encoder, for gaps that come later. ``twofold``: of each column of two categories, which is one number.
     """
 
     encoder: ColumnTransformer | None
@@ -170,7 +170,7 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
         of = encoder.output_indices_[name]
         names[of] = fitted.get_feature_names_out(np.take(called, places))
         owner[of] = [*places, *np.take(places, fitted.indicator_.features_)] if name == NUMBERS else places[0]
-        if isinstance(fitted, OneHotEncoder) and of.stop - of.start > 1:
+        if isinstance(fitted, OneHotEncoder | LevelMeans) and of.stop - of.start > 1:
             free[of.start] = False
         elif isinstance(fitted, DateParts):
             free[of.start + np.array(fitted.implied, int)] = False
