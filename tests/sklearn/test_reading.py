@@ -287,7 +287,7 @@ def test_what_is_set_for_the_output_of_all_transformers_is_not_for_these() -> No
 
 @pytest.mark.slow
 def test_an_estimator_of_many_categories_is_saved(tmp_path) -> None:
-    """The means of their targets hold the folds that they were made by."""
+    """With their levels, an array of texts."""
     from bayesprune.sklearn.saving import load, save
 
     rng = np.random.default_rng(0)

@@ -160,8 +160,7 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
         parts.append((str(place), LevelMeans(labels, seed, texts=True) if by_means else zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
-    with warnings.catch_warnings(), config_context(transform_output="default"):  # whatever is set for all transformers
-        warnings.filterwarnings("ignore", "The least populated class")  # of folds within, which nobody has asked for
+    with config_context(transform_output="default"):  # whatever is set for all transformers
         found = np.asarray(encoder.fit_transform(frame, y), np.float64)
     owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
     called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in range(frame.shape[1])]
