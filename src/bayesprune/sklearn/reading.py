@@ -49,7 +49,7 @@ class TwoCategories(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How rows of X become numbers; where they are numbers without gaps they stay as they are.
+    """How rows of X become numbers; where they are numbers without gaps, and no codes, they stay as they are.
 
     ``encoder``: None there. ``columns``: of a frame, else None; ``kinds``: places of those that are no numbers.
     ``owner``: of each number, the column of X it comes of; ``names``: its own. ``free``: False of one category of each column,
@@ -131,7 +131,8 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
     Dates, as such or as texts with the year first: a number of days, and of month, weekday and hour those that vary
     (`dates.DateParts`), by the clock of the column's time zone, for later rows too.
 
-    ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
+    ``X``: as of `is_encoded`, or numbers some of which are names; ``y``: (rows,), or (rows, outputs), whose mean is then not
+    read. ``labels``: whether of classes.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"size": [1.0, None, 3.0] * 5, "town": ["a", "b", "c"] * 5})
@@ -240,7 +241,8 @@ class WithRows:
         return tags
 
     def numbers_of(self: Any, X: ArrayLike | Any) -> np.ndarray:
-        """Rows of X as numbers, float64 (rows, numbers): X itself, or of texts and gaps what ``number_names_`` says.
+        """Rows of X as numbers, float64 (rows, numbers): X itself, or where it has texts, gaps or codes
+        what ``number_names_`` says.
 
         `compact` reads these, and so does every file that is made of it.
         """
