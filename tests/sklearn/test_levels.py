@@ -11,7 +11,9 @@ from scipy import stats
 
 import bayesprune as bp
 from bayesprune.sklearn import saving
+from bayesprune.sklearn.columns import is_collinear
 from bayesprune.sklearn.levels import LevelMeans, lead_of_levels, places_of_names, targets_of
+from bayesprune.sklearn.reading import fit_reading
 
 SHORT = {"hidden": (2,), "num_steps": 20, "num_samples": 2, "random_state": 0}
 
@@ -68,6 +70,7 @@ def test_names_are_found_and_other_whole_numbers_are_not(labels: bool) -> None:
     y = y + 1.5 * np.sin(hours * np.pi / 3) + ages / 20 - 0.002 * (ages - 45) ** 2 + 0.2 * counts + few % 3 + 2.0 * (zeros > 0)
     table = np.column_stack([x, hours, ages, counts, zeros, few, many, rng.integers(0, 50, 2000)])
     assert places_of_names(table, y > np.median(y) if labels else y, labels=labels, seed=0) == (1, 3)
+    assert places_of_names(table, y[:, None], labels=False, seed=0) == places_of_names(table, y, labels=False, seed=0)
     assert places_of_names(table, np.stack([y, y], axis=1), labels=False, seed=0) == ()
     assert places_of_names(table, np.zeros(2000), labels=labels, seed=0) == ()
     assert places_of_names(table, np.arange(2000), labels=True, seed=0) == ()  # as many classes as rows
@@ -163,6 +166,16 @@ def test_levels_that_differ_by_chance_have_next_to_no_means() -> None:
     )
 
 
+def test_rows_that_stand_there_several_times_make_no_names() -> None:
+    """Of an amount a copy of the row in another fold would tell what y is at it: there are few other rows of a level."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.integers(0, 60, 200), rng.standard_normal(200)])
+    y = x[:, 0] / 20 + rng.standard_normal(200)
+    assert places_of_names(np.tile(x, (4, 1)), np.tile(y, 4), labels=False, seed=0) == ()
+    codes, target = zips()
+    assert places_of_names(np.tile(codes, (4, 1)), np.tile(target, 4), labels=False, seed=0) == (1,)
+
+
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("kind", ["array", "frame", "gaps", "texts beside", "classes"])
 def test_codes_are_read_as_amounts_and_by_what_y_is_at_each(kind: str, tmp_path: Path) -> None:
@@ -189,6 +202,8 @@ def test_codes_are_read_as_amounts_and_by_what_y_is_at_each(kind: str, tmp_path:
     later = np.where(x[:9] == x[:9, [1]], 7.0, x[:9]) if kind == "array" else frame[:9].assign(zip=7)
     np.testing.assert_array_equal(model.numbers_of(later)[:, place], 0.0)
     if kind == "array":
+        with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+            model.predict(x[0])
         for same in (x[:9].tolist(), x[:9].astype(object), pd.DataFrame(x[:9])):
             np.testing.assert_array_equal(model.predict(same), model.predict(x[:9]))
     else:
@@ -207,3 +222,11 @@ def test_what_codes_say_is_learnt() -> None:
         model = bp.BayesianSparseRegressor(random_state=0).fit(table[:600], y[:600])
         errors.append(np.mean(np.square(model.predict(table[600:]) - y[600:])))
     assert errors[0] < 0.5 * errors[1], errors
+
+
+def test_means_of_several_classes_make_no_columns_collinear() -> None:
+    """They add up to 0, by which a form that reads components would be fitted to every such table."""
+    x, y = zips()
+    reading, numbers = fit_reading(pd.DataFrame(x), np.digitize(y, [-1, 1]), labels=True, seed=0)
+    np.testing.assert_allclose(numbers[:, 3:].sum(axis=1), 0.0, atol=1e-9)
+    assert reading.names[3:] == ("1 (y = 0)", "1 (y = 1)", "1 (y = 2)") and not is_collinear(numbers[:, reading.free])

@@ -6,7 +6,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from bayesprune.core.given import GivenColumn
 from bayesprune.sklearn.frames import MOST
-from bayesprune.sklearn.levels import LevelMeans
+from bayesprune.sklearn.levels import GAP, LevelMeans
 
 LEAST_ROWS = 5  # of a category that is told apart by a column of its own
 LEAST_OF_NAMES = 3  # of a text that is more than one row's name
@@ -40,7 +40,7 @@ def are_read_by_means(column: GivenColumn) -> bool:
 def warn_of_strangers(name: object, column: GivenColumn, fitted: OneHotEncoder | LevelMeans) -> None:
     """Warn of a column none of whose texts was in the fit: more likely than new, they are written in another way."""
     if isinstance(fitted, LevelMeans):
-        known, told_apart = fitted.levels_, fitted.shared_
+        known, told_apart = fitted.levels_[fitted.levels_ != GAP], fitted.shared_
     else:
         known, rare = fitted.categories_[0], fitted.infrequent_categories_[0]
         told_apart = len(known) - (0 if rare is None else len(rare))

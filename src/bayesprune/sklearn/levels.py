@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64, Shaped
+from jaxtyping import Float, Float64, Int64, Shaped
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 
@@ -29,10 +29,12 @@ def places_of_names(x: Float[np.ndarray, "rows columns"], y: np.ndarray, labels:
     (0,)
     """
     places = [place for place, column in enumerate(x.T) if _may_be_names(column)]
-    targets = targets_of(y, labels) if places and np.ndim(y) == 1 else None
+    targets = targets_of(np.ravel(y), labels) if places and np.shape(y)[1:] in ((), (1,)) else None
     if targets is None:
         return ()
-    folds = folds_of(len(x), seed)
+    # A row that stands there several times foretells itself, by whatever column.
+    once = np.array(list({row.tobytes(): place for place, row in enumerate(np.column_stack([x, targets.values]))}.values()))
+    x, targets, folds = x[once], targets.of(once), folds_of(len(once), seed)
     return tuple(place for place in places if lead_of_levels(np.asarray(x[:, place], np.float64), targets, folds) > LEAD)
 
 
@@ -53,7 +55,7 @@ class Targets(NamedTuple):
         both = np.bincount(cells * self.classes + self.values, minlength=count * self.classes)
         return both.reshape((count, self.classes)).astype(np.float64)
 
-    def of(self, rows: Bool[np.ndarray, " rows"]) -> "Targets":
+    def of(self, rows: Shaped[np.ndarray, " _"]) -> "Targets":
         """Of some rows alone."""
         return self._replace(values=self.values[rows])
 

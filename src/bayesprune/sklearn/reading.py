@@ -49,12 +49,12 @@ class TwoCategories(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How rows of X become numbers; where they are numbers without gaps they stay as they are.
+    """How rows of X become numbers; where they are numbers without gaps, and no codes, they stay as they are.
 
     ``encoder``: None there. ``columns``: of a frame, else None; ``kinds``: places of those that are no numbers.
     ``owner``: of each number, the column of X it comes of; ``names``: its own. ``free``: False of one category of each column,
-    which is where all others are not. ``medians``: of numbers without an encoder, for gaps that come later. ``twofold``: of
-    each column of two categories, which is one number.
+    which is where all others are not, and of the first of several classes, whose means add up to 0. ``medians``: of numbers
+    without an encoder, for gaps that come later. ``twofold``: of each column of two categories, which is one number.
     """
 
     encoder: ColumnTransformer | None
@@ -89,11 +89,9 @@ class Reading(NamedTuple):
         return joined
 
     def _framed(self, X: object) -> Any:
-        """Where a frame was fitted, an array's columns are taken in their order; where an array was, rows are numbers."""
-        if is_frame(X):
+        """Where a frame was fitted, an array's columns are taken in their order."""
+        if self.columns is None or is_frame(X):
             return X
-        if self.columns is None:
-            return check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
         import pandas as pd
 
         # Of lists with texts NumPy would make texts of gaps, too.
@@ -131,7 +129,8 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
     Dates, as such or as texts with the year first: a number of days, and of month, weekday and hour those that vary
     (`dates.DateParts`), by the clock of the column's time zone, for later rows too.
 
-    ``X``: as of `is_encoded`; ``y``: (rows,), or (rows, outputs), whose mean is then not read. ``labels``: whether of classes.
+    ``X``: as of `is_encoded`, or numbers some of which are names; ``y``: (rows,), or (rows, outputs), whose mean is then not
+    read. ``labels``: whether of classes.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"size": [1.0, None, 3.0] * 5, "town": ["a", "b", "c"] * 5})
@@ -160,8 +159,7 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
         parts.append((str(place), LevelMeans(labels, seed, texts=True) if by_means else zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
-    with warnings.catch_warnings(), config_context(transform_output="default"):  # whatever is set for all transformers
-        warnings.filterwarnings("ignore", "The least populated class")  # of folds within, which nobody has asked for
+    with config_context(transform_output="default"):  # whatever is set for all transformers
         found = np.asarray(encoder.fit_transform(frame, y), np.float64)
     owner, free = np.zeros(found.shape[1], np.int64), np.ones(found.shape[1], bool)
     called = [str(name) for name in X.columns] if is_frame(X) else [f"x{place}" for place in range(frame.shape[1])]
@@ -170,7 +168,7 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
         of = encoder.output_indices_[name]
         names[of] = fitted.get_feature_names_out(np.take(called, places))
         owner[of] = [*places, *np.take(places, fitted.indicator_.features_)] if name == NUMBERS else places[0]
-        if isinstance(fitted, OneHotEncoder) and of.stop - of.start > 1:
+        if isinstance(fitted, OneHotEncoder | LevelMeans) and of.stop - of.start > 1:
             free[of.start] = False
         elif isinstance(fitted, DateParts):
             free[of.start + np.array(fitted.implied, int)] = False
@@ -232,6 +230,8 @@ class WithRows:
                 check_no_dates(X.columns[place], X.iloc[:, place])
             rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
             return self._reading.apply(rows)  # type: ignore[no-any-return]
+        if self._reading.columns is None and not is_frame(X):
+            X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
         validate_data(self, X, reset=False, skip_check_array=True)
         return check_array(self._reading.apply(X), dtype=np.float64, estimator=self)  # type: ignore[no-any-return]
 
@@ -241,7 +241,8 @@ class WithRows:
         return tags
 
     def numbers_of(self: Any, X: ArrayLike | Any) -> np.ndarray:
-        """Rows of X as numbers, float64 (rows, numbers): X itself, or of texts and gaps what ``number_names_`` says.
+        """Rows of X as numbers, float64 (rows, numbers): X itself, or where it has texts, gaps or codes
+        what ``number_names_`` says.
 
         `compact` reads these, and so does every file that is made of it.
         """

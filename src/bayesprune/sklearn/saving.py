@@ -23,8 +23,7 @@ MAKES = frozenset(
     f"{kind}Node" for kind in ("Cached", "DType", "DefaultDict", "Dict", "Json", "List", "NdArray", "Object", "RandomGenerator",
                                "RandomState", "Set", "Slice", "Tuple", "Type")
 )  # fmt: skip
-# Of others, what an estimator may hold beside what skops knows: a type of numbers, and the folds of means of targets.
-HARMLESS = frozenset(("numpy.dtype", *(f"sklearn.model_selection._split.{folds}" for folds in ("KFold", "StratifiedKFold"))))
+HARMLESS = "numpy.dtype"  # of others, what an estimator may hold beside what skops knows: a type of numbers
 ROOM, TIMES = 1 << 26, 256  # bytes that any file may unpack to, and as many times its own
 REMEDY = "Fit once more, and save with bayesprune and scikit-learn of the same versions."
 
@@ -61,7 +60,7 @@ def load(path: str | PathLike[str]) -> Any:
                 raise ValueError(f"{len(content):,} bytes of it unpacks to {size:,}")
             _check(json.loads(members.read("schema.json")))
         others = skops.get_untrusted_types(data=content)
-        if foreign := [name for name in others if not name.startswith(OURS) and name not in HARMLESS]:
+        if foreign := [name for name in others if not name.startswith(OURS) and name != HARMLESS]:
             raise ValueError(f"it holds {', '.join(foreign[:3])}, which an estimator of bayesprune does not")
         return skops.loads(content, trusted=others)
 

@@ -72,7 +72,7 @@ def distil(
         random_state: of made rows, drawn labels and the fit.
 
     Returns:
-        A `Distilled`. ``s.compact(keep="mean")`` of its student ``s`` is the network to ship.
+        A `Distilled`. ``s.compact(keep="mean")`` of its student ``s`` is the network to ship, for rows of ``s.numbers_of(X)``.
 
     Raises:
         TypeError: a teacher that predicts nothing, clusters or outliers, or several labels of a row; a student of the other

@@ -63,10 +63,11 @@ class WithCompact:
     ) -> Compact:
         """The estimator as one small network, for files and other runtimes: of rows of X to E[y | X, w], in the units of y.
 
-        It reads the table's columns as they are, in single precision, where they are numbers without gaps, and else what
-        ``numbers_of(X)`` gives. Standardising, steps, components and trees are its first operations, taking y back to its units
-        is its last one. Trees take up to about 1 MB: where small is what counts, fit with ``stacking=False``, which goes
-        without. Of a classifier it gives probabilities in the order of ``classes_``.
+        It reads the table's columns as they are, in single precision, where they are numbers without gaps and none is a code
+        (`fit_reading`), and else what ``numbers_of(X)`` gives, whose columns are ``number_names_``. Standardising, steps,
+        components and trees are its first operations, taking y back to its units is its last one. Trees take up to about 1 MB:
+        where small is what counts, fit with ``stacking=False``, which goes without. Of a classifier it gives probabilities in
+        the order of ``classes_``.
 
         Args:
             keep: "posterior": the weights' law, of a spike and slab, and of several forms, so many drawn networks; "mean": the
