@@ -55,7 +55,7 @@ def test_the_command_line_and_the_estimators_take_its_name(one_more_file) -> Non
     likelihood.check("double-exponential")
     made, outputs = likelihood.make("double-exponential", "numbers", 2)
     assert type(made).__name__ == "DoubleExponential" and outputs == 2
-    assert likelihood.first("numbers") == "normal", "what auto is stays"
+    assert likelihood.chosen("auto", "numbers") == "normal", "what auto is stays"
     assert network.read_likelihood("double_exponential") == made
 
 
