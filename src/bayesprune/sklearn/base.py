@@ -3,7 +3,6 @@
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -31,30 +30,50 @@ from bayesprune.sklearn.training_rows import TrainingRows
 from bayesprune.sklearn.whole import WithCompact
 
 
-@dataclass(eq=False, repr=False, match_args=False)
 class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithKnobs):
     """Settings and training of a sparse network; `BayesianSparseRegressor` has the words on them."""
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
-    hidden: Sequence[int] | Any = (50,)
-    _: KW_ONLY
-    prior: str | Prior | Any = "auto"
-    method: str | Sparsifier | Any = "auto"
-    density: float | Any | None = None
-    num_steps: int | str | Any = "auto"
-    batch_size: int | Any | None = 128
-    learning_rate: float | Any = 1e-2
-    annealing: float | str | Any = "auto"
-    form: str | Any = "auto"
-    presets: str | Any = "default"
-    held_out: float | str | Any = "auto"
-    stacking: bool | Any = True
-    time_limit: float | Any | None = None
-    num_samples: int | Any = 100
-    activation: str | Callable[[jax.Array], jax.Array] | Any = "swish"
-    likelihood: str | Likelihood | Any = "auto"
-    random_state: int | np.random.RandomState | Any | None = None
-    verbose: bool | Any = False
+    def __init__(
+        self,
+        hidden: Sequence[int] | Any = (50,),
+        *,
+        prior: str | Prior | Any = "auto",
+        method: str | Sparsifier | Any = "auto",
+        density: float | Any | None = None,
+        num_steps: int | str | Any = "auto",
+        batch_size: int | Any | None = 128,
+        learning_rate: float | Any = 1e-2,
+        annealing: float | str | Any = "auto",
+        form: str | Any = "auto",
+        presets: str | Any = "default",
+        held_out: float | str | Any = "auto",
+        stacking: bool | Any = True,
+        time_limit: float | Any | None = None,
+        num_samples: int | Any = 100,
+        activation: str | Callable[[jax.Array], jax.Array] | Any = "swish",
+        likelihood: str | Likelihood | Any = "auto",
+        random_state: int | np.random.RandomState | Any | None = None,
+        verbose: bool | Any = False,
+    ) -> None:
+        self.hidden = hidden
+        self.prior = prior
+        self.method = method
+        self.density = density
+        self.num_steps = num_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.annealing = annealing
+        self.form = form
+        self.presets = presets
+        self.held_out = held_out
+        self.stacking = stacking
+        self.time_limit = time_limit
+        self.num_samples = num_samples
+        self.activation = activation
+        self.likelihood = likelihood
+        self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def bnn_(self) -> BNN:

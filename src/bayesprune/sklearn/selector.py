@@ -1,7 +1,6 @@
 """A selector of inputs for scikit-learn pipelines."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import jax
@@ -27,7 +26,6 @@ from bayesprune.sklearn.regressor import BayesianSparseRegressor
 from bayesprune.sklearn.rules import RULES, RuleSettings
 
 
-@dataclass(eq=False, repr=False, match_args=False)
 class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     """Select the inputs that a sparse Bayesian network needs.
 
@@ -80,18 +78,32 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
     """
 
     # Or Any: scikit-learn wants every value taken here, and refused by ``fit``.
-    estimator: SparseNetwork | Any | None = None
-    _: KW_ONLY
-    rule: str | Any = "median"
-    level: float | Any = 0.1
-    fdr: float | Any | None = None
-    fraction: float | Any = 0.2
-    fractions: Sequence[float] | Any = (0.05, 0.1, 0.2, 0.5, 1.0)
-    cv: int | Any = 5
-    cv_rule: str | Any = "min"
-    shrinkage: float | str | Any = "auto"
-    copies: int | Any = 1
-    random_state: int | np.random.RandomState | Any | None = None
+    def __init__(
+        self,
+        estimator: SparseNetwork | Any | None = None,
+        *,
+        rule: str | Any = "median",
+        level: float | Any = 0.1,
+        fdr: float | Any | None = None,
+        fraction: float | Any = 0.2,
+        fractions: Sequence[float] | Any = (0.05, 0.1, 0.2, 0.5, 1.0),
+        cv: int | Any = 5,
+        cv_rule: str | Any = "min",
+        shrinkage: float | str | Any = "auto",
+        copies: int | Any = 1,
+        random_state: int | np.random.RandomState | Any | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.rule = rule
+        self.level = level
+        self.fdr = fdr
+        self.fraction = fraction
+        self.fractions = fractions
+        self.cv = cv
+        self.cv_rule = cv_rule
+        self.shrinkage = shrinkage
+        self.copies = copies
+        self.random_state = random_state
 
     @undone_if_it_fails
     def fit(self, X: ArrayLike | Any, y: ArrayLike | Any, **others: object) -> "BayesianFeatureSelector":
