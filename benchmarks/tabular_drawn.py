@@ -93,12 +93,16 @@ CELLS = tuple(Cell(data, model) for data in NAMES for model in MODELS)
 
 def run(cell: Cell, folder: Path) -> cells.Record:
     """Scores of the rows of each fold by a fit to the others: their means."""
-    source = NAMES[cell.data]
+    return judged(cell.model, NAMES[cell.data])
+
+
+def judged(model: str, source: Source) -> cells.Record:
+    """Mean scores of a model on a table."""
     x, y = real_tables.read(source, ROWS)
     x = x.loc[:, x.notna().any()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return tabular_real.by_folds(cell.model, x, y, source.labels)
+        return tabular_real.by_folds(model, x, y, source.labels)
 
 
 def mean_ranks(found: cells.Found, sources: dict[str, Source] = NAMES, models: tuple[str, ...] = MODELS) -> str:
