@@ -20,10 +20,12 @@ def rows(count: int) -> np.ndarray:
 
 
 def test_what_auto_chooses_among() -> None:
-    def choice(count: int = 400, form: object = "auto", share: object = "auto", steps: object = "auto", hidden=(5,)):
+    def choice(count: int = 500, form: object = "auto", share: object = "auto", steps: object = "auto", hidden=(5,)):
         return forms.read_choice(form, share, DEFAULT, steps, hidden, rows(count))
 
     assert choice() == forms.FormChoice(("plain", "linear", "steps", "trees"), 1, 0.2)
+    assert choice(count=499) == choice(count=160) == forms.FormChoice(("plain", "linear", "steps", "trees"), 3, 0.2)
+    assert choice(count=160, share=0.2) == choice()
     assert choice(count=100) == forms.FormChoice(("plain", "linear"), 3, 1 / 3)
     assert choice(count=100, share=0.2) == forms.FormChoice(("plain", "linear", "steps", "trees"), 1, 0.2)
     assert choice(count=30) == forms.FormChoice(("plain",), 0, 0.0)
