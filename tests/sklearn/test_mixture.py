@@ -94,7 +94,7 @@ def test_a_default_fit_is_a_mixture_and_everything_reads_it(short) -> None:
     x, y = linear_rows(rows=200)
     model = bp.BayesianSparseRegressor(**FEW).fit(x, y)
     assert set(model.weights_) <= {"plain", "linear", "steps", "trees"} and model.form_ == next(iter(model.weights_))
-    assert sum(model.weights_.values()) == pytest.approx(1.0) and len(model._law.members) == 2 * len(model.weights_)
+    assert sum(model.weights_.values()) == pytest.approx(1.0) and len(model._law.members) == 4 * len(model.weights_)
     mean, std, ends = model.predict(x, return_std=True, interval=0.8)
     read = bp.predict(jax.random.key(0), model.bnn_, model.params_, model.inputs_of(x), mask=model.mask_)
     np.testing.assert_allclose(model._in_units(read, model._target_scaling.loc), mean, rtol=1e-4, atol=1e-4)
@@ -142,11 +142,11 @@ def test_sets_of_a_mixture_cover_new_rows_at_their_level(short) -> None:
     model = bp.BayesianSparseClassifier(**FEW).fit(x[:2000], y[:2000])
     sets = model.predict_set(x[2000:], level=0.9)
     covered = sets[np.arange(2000), np.searchsorted(model.classes_, y[2000:])]
-    judged = model._as_judged()
-    assert len(judged._law.members) == len(model.weights_) > 1 and covered.mean() > 0.9 - 0.066
-    np.testing.assert_array_equal(judged._conformity, model._conformity)
+    (fold,) = model._folds
+    assert len(fold.members) == len(model.weights_) > 1 and covered.mean() > 0.9 - 0.066
     q = np.sort(model._conformity)[int(np.ceil(401 * 0.9)) - 1]
-    assert (sets >= (1 - judged.predict_proba(x[2000:]) <= q)).all()
+    alone = [model._predicting_by(member).predict_proba(x[2000:]) for member in fold.members]
+    assert (sets >= (1 - np.average(alone, axis=0, weights=fold.shares) <= q)).all()
     np.testing.assert_array_equal(model.predict_set(x[:50]), sets_again(model, x[:50]))
 
 
@@ -157,7 +157,7 @@ def sets_again(model, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.slow
 def test_all_networks_of_a_classifier_are_cooled(short, monkeypatch) -> None:
-    """Those to all rows, and those to the rows of a fold: each by the temperature of its form."""
+    """Those to all rows, and those to the rows of each of three folds: by the temperature of their form."""
     settled = []
     of_classes = bp.BayesianSparseClassifier._settled
 
@@ -168,7 +168,7 @@ def test_all_networks_of_a_classifier_are_cooled(short, monkeypatch) -> None:
     monkeypatch.setattr(bp.BayesianSparseClassifier, "_settled", seen)
     x, y = linear_rows(rows=200)
     model = bp.BayesianSparseClassifier(**FEW).fit(x, labels(y))
-    assert sorted(form for form, _ in settled) == sorted([*model.weights_] * 2)
+    assert sorted(form for form, _ in settled) == sorted([*model.weights_] * 4)
     assert settled[0][1] == model.temperature_
 
 

@@ -132,18 +132,18 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             return self._learn(read, recipe, x[rows], y[rows], course, steps, len(x), *watches)
 
         with held_back() as said:
-            chosen, self._conformity = choosing.choose(self, choice, table, learn, num_steps)
+            chosen, held, self._conformity = choosing.choose(self, choice, table, learn, num_steps)
             fits = self._fitted_to_all(chosen, table, learn, num_steps)
         self.form_, self.temperature_ = chosen[0].form, chosen[0].temperature
         self.weights_ = {form.form: form.weight for form in chosen}
         by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
         self._law = mixture.of_fits(self.weights_, fits, by_folds)
-        self._judged_law = mixture.of_fits(self.weights_, {}, by_folds) if chosen[0].members else None
         self._hold()
         if said and self._conformity is None:
             measures.warn_of_fitted(self, table.x, y, said[-1])
-        if chosen[0].members and (held := chosen[0].held) is not None:
-            self._calibrate(table.x[held], y[held])
+        self._folds = mixture.of_each_fold(self.weights_, by_folds)
+        if self._folds:
+            self._calibrate([(table.x[rows], y[rows]) for rows in held])
 
     def _fitted_to_all(
         self, chosen: Sequence[choosing.Chosen], table: TrainingRows, learn: choosing.Learn, num_steps: int
@@ -214,17 +214,10 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         """Whether the law of y is to be a mixture: of a given density, or a given form, one network is asked for."""
         return self.stacking and self.density is None and len(choice.forms) > 1
 
-    def _as_judged(self) -> Any:
-        """The estimator with the networks alone by which held-out rows were foreseen; itself, where no others predict."""
-        return self if self._judged_law is None else self._with_law(self._judged_law)
-
     def _predicting_by(self, member: mixture.Member) -> Any:
         """The estimator with one network alone."""
-        return self._with_law(mixture.Mixture((member,), (1.0,)))
-
-    def _with_law(self, law: mixture.Mixture) -> Any:
         found = copy.copy(self)
-        found._law = law
+        found._law = mixture.Mixture((member,), (1.0,))
         found._hold()
         return found
 
@@ -277,8 +270,9 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         """log T by which what several networks foresee together is too sure, and what they foresee with it; of classes."""
         raise NotImplementedError
 
-    def _calibrate(self, x: np.ndarray, y: np.ndarray) -> None:
-        """Set how wrong held-out rows are foreseen by the networks as they have become, where that is not what was judged."""
+    def _calibrate(self, held: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Set how wrong the rows that each fold held out are foreseen by its networks as they have become, where that is not
+        what was judged."""
 
     def _settled(self, member: mixture.Member, chosen: choosing.Chosen) -> mixture.Member:
         """A network as held-out rows ask for it beside its form and its cut."""

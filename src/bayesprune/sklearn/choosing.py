@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from bayesprune.sklearn import boosting, measures
 from bayesprune.sklearn.budget import LARGER, Budget, OutOfTimeError
@@ -33,14 +33,22 @@ class Judged(NamedTuple):
 
 class Chosen(NamedTuple):
     """A form that held-out rows speak for, which of the cuts after its fit, see `cutting.rungs`, a temperature, its weight in
-    the law of y, its fits to the rows of each fold, where those have a part in it, and of a single fold the rows held out."""
+    the law of y, and its fits to the rows of each fold, where those have a part in it."""
 
     form: str
     rung: int = 0
     temperature: float = 1.0
     weight: float = 1.0
     members: tuple[Member, ...] = ()
-    held: np.ndarray | None = None
+
+
+class Choice(NamedTuple):
+    """The forms, the first one first; the rows that each fold held out, none twice; and how wrong those rows were foreseen,
+    None where none were held out."""
+
+    forms: tuple[Chosen, ...]
+    held: tuple[Int64[np.ndarray, " _"], ...] = ()
+    wrong: np.ndarray | None = None
 
 
 @dataclass
@@ -124,11 +132,8 @@ class Trials:
         return member, judged._replace(nats=np.maximum(judged.nats, WORST))
 
 
-def choose(
-    estimator: Any, choice: FormChoice, rows: TrainingRows, learn: Learn, num_steps: int
-) -> tuple[tuple[Chosen, ...], np.ndarray | None]:
-    """The forms that held-out rows speak for, the first one first, each with its cut, see `how_far`; and how wrong those rows
-    were predicted, None where none were held out.
+def choose(estimator: Any, choice: FormChoice, rows: TrainingRows, learn: Learn, num_steps: int) -> Choice:
+    """The forms that held-out rows speak for, each with its cut, see `how_far`; and how wrong those rows were predicted.
 
     Every form is fitted to the same rows; each fold holds out others. Of several forms the law of y is a mixture, with the
     weights of `weights_of`; or where the estimator is to be one network the form is that of `spoken_for`. The scores of their
@@ -137,13 +142,13 @@ def choose(
     estimator's budget has no time.
     """
     if not choice.folds:
-        return (Chosen(choice.forms[0]),), None
+        return Choice((Chosen(choice.forms[0]),))
     folds = list(_folds(np.random.default_rng([SEED, estimator._seed]), len(rows.x), choice))
     trials = Trials(estimator, rows, folds, learn, num_steps)
     forms = _fitted(trials, choice.forms)
     if not forms:
         estimator._budget.left_out["held_out"] = choice.held_out
-        return (Chosen(choice.forms[0]),), None
+        return Choice((Chosen(choice.forms[0]),))
     several = estimator._stacks(choice)
     if not several:
         forms = [spoken_for({form: joined(trials.judged[form]).nats for form in forms})]
@@ -160,12 +165,13 @@ def choose(
             float(np.exp(log_temperatures[form])),
             weight,
             tuple(cuts[form].members) if several and choice.held_out <= MOST_HELD_OUT else (),
-            folds[0][1] if several and len(trials.folds) == 1 else None,
         )
         for form, weight in weights.items()
     )
     once = np.sort(np.unique(held, return_index=True)[1])  # a row that several folds hold out is one row all the same
-    return chosen, estimator._wrong(rows.y[held], foreseen)[once]
+    of_folds = np.repeat(np.arange(len(trials.folds)), [len(held) for _, held in trials.folds])[once]
+    apart = tuple(held[once][of_folds == fold] for fold in range(len(trials.folds)))
+    return Choice(chosen, apart, estimator._wrong(rows.y[held], foreseen)[once])
 
 
 def _together(

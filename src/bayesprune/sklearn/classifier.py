@@ -1,5 +1,6 @@
 """The sparse Bayesian network as a scikit-learn classifier."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from bayesprune.model.likelihoods import Categorical, Ordinal
 from bayesprune.sklearn import densities, network, temperature
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.choosing import Chosen, Judged
-from bayesprune.sklearn.conformal import classes_within, known, scores_of_labels, threshold
+from bayesprune.sklearn.conformal import agreed, classes_within, known, scores_of_labels, threshold
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.forms import THRESHOLDS
 from bayesprune.sklearn.frames import is_frame
-from bayesprune.sklearn.mixture import Member
+from bayesprune.sklearn.mixture import Member, Mixture
 from bayesprune.sklearn.thresholds import FoundByRows, Thresholds, fit_thresholds
 
 
@@ -77,15 +78,17 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
     def predict_set(self, X: ArrayLike | Any, level: float | Any = 0.9) -> Bool[np.ndarray, "rows classes"]:
         """Classes among which the true one is with probability ``level``, (rows, classes) booleans in ``classes_``' order.
 
-        Split conformal: the classes of probability 1 - q or more, with q of (21.30) by the rows that the fit held out; of
-        several networks by those that had not seen them, or by all. A set may be empty, of a row that is like none of the
-        classes. `ValueError` where none were held out, see ``held_out``.
+        Conformal, by the rows that the fit held out: the classes that the networks which had not seen those rows find as
+        probable as (21.38) asks for, or all networks as (21.30) does. A set may be empty, of a row that is like none of the
+        classes. `ValueError` where no rows were held out, see ``held_out``.
         """
         check_level(level, "level")
         limit, x = threshold(known(self._conformity, self.left_out_), float(level)), self._rows(X)
-        # Those that had not seen the rows keep the promise; with others, which disagree where they are sure, p may be lower.
-        within = classes_within(self._as_judged()._probabilities(x), limit)
-        return within | classes_within(self._probabilities(x), limit)
+        within = classes_within(self._probabilities(x), limit)
+        if not self._folds:
+            return within
+        # The folds' networks keep the promise; beside others, which disagree where they are sure, p may be lower.
+        return within | agreed(self._scores, [1.0 - self._said_by(fold, x) for fold in self._folds], float(level))
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         labels = np.asarray(y, np.int64)
@@ -101,9 +104,16 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
         found = temperature.temperature_of(foreseen[None], np.asarray(y, np.int64))
         return float(np.log(found)), temperature.tempered(foreseen[None], found)
 
-    def _calibrate(self, x: np.ndarray, y: np.ndarray) -> None:
+    def _calibrate(self, held: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         # To temper each network is not to temper what they say together: the scores are to be those of `predict_set`.
-        self._conformity = self._wrong(y, self._as_judged()._probabilities(x))
+        pairs = zip(self._folds, held, strict=True)
+        self._scores = tuple(self._wrong(y, self._said_by(fold, x)) for fold, (x, y) in pairs)
+        self._conformity = np.concatenate(self._scores)
+
+    def _said_by(self, law: Mixture, x: np.ndarray) -> Float64[np.ndarray, "rows classes"]:
+        """Probabilities of a mixture, from each of its networks: those of a fold are drawn of programs that there are."""
+        parts = [self._predicting_by(member)._probabilities(x) for member in law.members]
+        return np.average(parts, axis=0, weights=law.shares)  # type: ignore[no-any-return]
 
     def _wrong(self, y: np.ndarray, foreseen: np.ndarray) -> np.ndarray:
         return scores_of_labels(foreseen, np.asarray(y, np.int64))

@@ -1,7 +1,7 @@
 """Split conformal prediction on top of a posterior: how wide an interval, or how large a set of classes, has to be."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
@@ -39,6 +39,26 @@ def threshold(scores: Float64[np.ndarray, "rows *outputs"], level: float) -> Flo
     known = np.sort(scores[~np.isnan(scores)])
     place = max(1, math.ceil((len(known) + 1) * level - 1e-9))
     return np.asarray(known[place - 1] if place <= len(known) else np.inf, np.float64)
+
+
+def agreed(
+    scores: Sequence[Float64[np.ndarray, " _"]], own: Sequence[Float64[np.ndarray, "rows classes"]], level: float
+) -> Bool[np.ndarray, "rows classes"]:
+    """What the networks of all folds find as likely as held-out rows were, (rows, classes).
+
+      (1 + sum_k #{i in fold k: s_i >= s_k}) / (n + 1) > 1 - level,     n rows held out in all                 (21.38)
+
+    for ``scores``, s_i of the rows that fold k held out, by the networks that had not seen them, and ``own``, s_k of new rows
+    by the same networks. Of one fold that is s <= q of (21.30), and holds with probability ``level`` at least; of several with
+    2 level - 1 - sqrt(2 / n) at least, and nearly with ``level`` where fits to other rows agree.
+
+    >>> agreed([np.arange(1.0, 10.0)], [np.array([[8.0, 8.5]])], 0.8).tolist()
+    [[True, False]]
+
+    Source: Vovk (2015), equation 3; Barber, Candès, Ramdas & Tibshirani (2021), theorem 4, for the bound.
+    """
+    worse = 1 + sum(len(fold) - np.searchsorted(np.sort(fold), of) for fold, of in zip(scores, own, strict=True))
+    return np.asarray(worse > (1 + sum(map(len, scores))) * (1.0 - level) + 1e-9)
 
 
 def scores_of_numbers(y: Outputs, mean: Outputs, std: Outputs) -> Outputs:

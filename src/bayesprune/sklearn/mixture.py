@@ -137,6 +137,12 @@ def of_fits(weights: dict[str, float], fits: dict[str, Member], by_folds: dict[s
     return Mixture(tuple(members), tuple(shares))
 
 
+def of_each_fold(weights: dict[str, float], by_folds: dict[str, list[Member]]) -> tuple[Mixture, ...]:
+    """The laws of some forms by their fits to the rows of each fold alone."""
+    shares = tuple(weights.values())
+    return tuple(Mixture(members, shares) for members in zip(*(by_folds[form] for form in weights), strict=True))
+
+
 def _alive(member: Member) -> Bool[np.ndarray, " inputs"]:
     """Inputs that an edge leaves."""
     return np.any([np.asarray(member.mask[site]).any(axis=1) for site in READING if site in member.mask], axis=0)

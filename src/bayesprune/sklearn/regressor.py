@@ -173,10 +173,11 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         spread of the networks' means and the mean variance of the noise, added. It is infinite where the noise has no variance.
 
         With ``interval``, a level such as 0.9, also an interval that holds a new y with that probability, (rows, 2) or
-        (rows, outputs, 2): mean - q std to mean + q std, with q of (21.30) by the rows that the fit held out (split conformal),
-        whatever the posterior gets wrong; where std is infinite, as wide for every row. That is of the fit without those rows:
-        of less than a hundred in all, the fit to all of them is surer, and fewer new y lie within. `ValueError` where no rows
-        were held out, see ``held_out``. `predict_interval` is the posterior's own.
+        (rows, outputs, 2): mean - q std to mean + q std, with q of (21.30) by the rows that the fit held out (split conformal;
+        of several folds each row by the networks that had not seen it), whatever the posterior gets wrong; where std is
+        infinite, as wide for every row. That is of fits without those rows: of less than a hundred in all, the fit to all of
+        them is surer, and fewer new y lie within. `ValueError` where no rows were held out, see ``held_out``.
+        `predict_interval` is the posterior's own.
         """
         x = self._rows(X)
         if interval is not None:

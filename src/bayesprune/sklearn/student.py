@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array
 
@@ -13,16 +12,13 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.given import GivenTable
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.spread import is_constant
-from bayesprune.data.scaling import fit_scaling
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
-from bayesprune.sklearn.frames import is_frame, of_polars
+from bayesprune.sklearn.frames import check_frame, check_no_moments, is_frame, of_polars
+from bayesprune.sklearn.made_rows import between
 from bayesprune.sklearn.regressor import BayesianSparseRegressor
 
-SWAPPED = 0.5  # probability that a column of a made row comes from its neighbour
-NARROW = 4.0  # a made number's standard deviation is the distance between the two over this
-FEW = 12  # a column of so few values is taken as categories: its values are swapped, never moved
-HELD_OUT = 0.2
+HELD_OUT, LEAST_ROWS = 0.2, 20
 # Kinds of estimators that number what has no order: a regressor would learn that cluster 1 lies between 0 and 2.
 NAMES = {"clusterer": "a clusterer", "density_estimator": "a mixture", "outlier_detector": "an outlier detector"}
 REFERENCE = "bucila2006model"
@@ -53,8 +49,8 @@ def distil(
 
     A network is fitted to the teacher's answers on rows of ``X`` and on rows made between them: of a row and its nearest
     neighbour each column is swapped with probability 1/2, and a number e is drawn from N(e', (|e - e'| / 4)²), so that made
-    rows lie where rows lie. Of a classifier the answers are labels drawn from its probabilities, so that what is minimised is,
-    but for a constant,
+    rows lie where rows lie; texts, dates and gaps are swapped as they are. Of a classifier the answers are labels drawn from
+    its probabilities, so that what is minimised is, but for a constant,
 
       E_x KL(teacher(y | x) || student(y | x)),
 
@@ -64,8 +60,8 @@ def distil(
     Args:
         teacher: fitted, with ``predict``, and ``predict_proba`` and ``classes_`` where it is a classifier: a scikit-learn
             estimator, CatBoost's, LightGBM's, a pipeline.
-        X: (num, features) numbers, without targets; at least 20 rows. Categories as numbers. Of a frame the teacher, and the
-            student, are given frames with its columns' names.
+        X: (num, features), without targets, at least 20 rows, as the teacher takes them: numbers, or a frame, which may hold
+            texts and dates too. The teacher, and the student, are given frames of the same columns then. Gaps stay gaps.
         student: settings of the network, an unfitted estimator of ours; None: `BayesianSparseClassifier` or
             `BayesianSparseRegressor` by default, two hidden layers of 64. One network is fitted (``stacking=False``).
         rows: at least so many are trained on; given ones come first.
@@ -77,7 +73,7 @@ def distil(
     Raises:
         TypeError: a teacher that predicts nothing, clusters or outliers, or several labels of a row; a student of the other
             kind.
-        ValueError: fewer than 20 rows, or such as are not finite.
+        ValueError: fewer than 20 rows, or infinite ones.
 
     Example:
         >>> from sklearn.ensemble import RandomForestRegressor
@@ -94,42 +90,39 @@ def distil(
     check_integer(random_state, "random_state", minimum=0)
     labels = _is_classifier(teacher)
     network = _student(student, labels, random_state)
-    X = of_polars(without_mask(X, "X"))
-    x = check_array(X, dtype=np.float64, ensure_min_samples=20)
-    if labels and np.shape(teacher.predict(_named(x[:2], X)))[1:] not in ((), (1,)):  # its classes_ need not say it
+    X = _checked(X)
+    if labels and np.shape(teacher.predict(X[:2]))[1:] not in ((), (1,)):  # its classes_ need not say it
         raise TypeError(_several(teacher))
     rng = np.random.default_rng(random_state)
-    held, given = np.split(x[rng.permutation(len(x))], [int(HELD_OUT * len(x))])
-    made = between(rng, given, max(0, rows - len(given)))
-    used, held = (_named(part, X) for part in (np.concatenate([given, made]), held))
+    held, given = (_taken(X, rows) for rows in np.split(rng.permutation(len(X)), [int(HELD_OUT * len(X))]))
+    used = _joined(given, between(rng, given, max(0, rows - len(given))))
     answers = _drawn_labels(rng, teacher, used) if labels else np.asarray(teacher.predict(used), np.float64)
     fitted = network.fit(used, answers)
     agreement, divergence = (_of_labels if labels else _of_numbers)(teacher, fitted, held)
     return Distilled(fitted, agreement, divergence, len(used))
 
 
-def _named(rows: np.ndarray, like: GivenTable) -> Any:
-    """Rows as a frame, where the given ones are: its teacher knows columns by their names."""
-    if not is_frame(like):
-        return rows
+def _checked(X: Any) -> Any:
+    """A frame as it is, or an array of floats."""
+    check_no_moments(X)
+    check_frame(X := of_polars(without_mask(X, "X")))
+    if not is_frame(X):
+        return check_array(X, dtype=np.float64, ensure_min_samples=LEAST_ROWS, ensure_all_finite="allow-nan")
+    if len(X) < LEAST_ROWS:
+        raise ValueError(f"X has {len(X)} rows, and a student needs at least {LEAST_ROWS}: give more, they need no targets.")
+    return X
+
+
+def _taken(X: GivenTable, rows: np.ndarray) -> Any:
+    return X.iloc[rows].reset_index(drop=True) if is_frame(X) else np.asarray(X)[rows]
+
+
+def _joined(given: GivenTable, made: GivenTable) -> Any:
+    if not is_frame(given):
+        return np.concatenate([given, made])
     import pandas as pd
 
-    return pd.DataFrame(rows, columns=like.columns)
-
-
-def between(rng: np.random.Generator, x: np.ndarray, number: int) -> np.ndarray:
-    """So many rows between rows and their nearest neighbours, (number, features)."""
-    if not number:
-        return x[:0]
-    scaled = fit_scaling(x).apply(x)
-    neighbours = NearestNeighbors(n_neighbors=2).fit(scaled).kneighbors(scaled, return_distance=False)
-    chosen = rng.integers(len(x), size=number)
-    # A copy of a row is its own nearest neighbour under another number: then nothing is moved, which is no harm.
-    row, other = x[chosen], x[np.where(neighbours[chosen, 0] == chosen, neighbours[chosen, 1], neighbours[chosen, 0])]
-    swapped = rng.random(row.shape) < SWAPPED
-    categories = np.array([len(np.unique(column)) <= FEW for column in x.T])
-    moved = rng.normal(other, np.abs(row - other) / NARROW)
-    return np.where(swapped, np.where(categories, other, moved), row)
+    return pd.concat([given, made], ignore_index=True) if len(made) else given
 
 
 def _is_classifier(teacher: object) -> bool:
