@@ -112,7 +112,9 @@ def is_encoded(X: object) -> bool:
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
-def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
+def fit_reading(
+    X: Any, y: np.ndarray, labels: bool, seed: int, coded: tuple[int, ...] | None = None
+) -> tuple[Reading, Shaped[np.ndarray, "rows numbers"]]:
     """How such rows are read, and the numbers of these.
 
     Numbers: gaps are filled by the median, and a column of zeros and ones says where they were.
@@ -130,7 +132,7 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
     (`dates.DateParts`), by the clock of the column's time zone, for later rows too.
 
     ``X``: as of `is_encoded`, or numbers some of which are names; ``y``: (rows,), or (rows, outputs), whose mean is then not
-    read. ``labels``: whether of classes.
+    read. ``labels``: whether of classes. ``coded``: of numbers without gaps, which columns are names, if that is known.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"size": [1.0, None, 3.0] * 5, "town": ["a", "b", "c"] * 5})
@@ -151,8 +153,8 @@ def fit_reading(X: Any, y: np.ndarray, labels: bool, seed: int) -> tuple[Reading
     if numbers:
         amounts = frame.iloc[:, numbers].to_numpy(np.float64, na_value=np.nan) if is_frame(X) else frame
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
-        coded = [numbers[place] for place in places_of_names(amounts, y, labels, seed)]
-        parts += [(f"{NAMES} {place}", LevelMeans(labels, seed), [place]) for place in coded]
+        coded = places_of_names(amounts, y, labels, seed) if coded is None else coded
+        parts += [(f"{NAMES} {numbers[place]}", LevelMeans(labels, seed), [numbers[place]]) for place in coded]
     can_have_means = np.ndim(y) == 1 and targets_of(y, labels) is not None
     for place in kinds.texts:
         by_means = can_have_means and are_read_by_means(frame.iloc[:, place])
@@ -194,6 +196,7 @@ class WithRows:
 
     def _read(self: Any, X: GivenTable, y: Any, labels: bool = False, **checks: Any) -> tuple[np.ndarray, np.ndarray]:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
+        coded = None
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         check_no_moments(X)
         check_frame(X := _with_gaps(of_polars(X)))
@@ -208,14 +211,15 @@ class WithRows:
                 raise ValueError(
                     f"{error}. Texts are read of a pandas DataFrame: its columns know what is text and what is not."
                 ) from None
-            if not places_of_names(x, y, labels, self._seed):
+            coded = places_of_names(x, y, labels, self._seed)
+            if not coded:
                 self._reading = of_numbers(x)
                 return x, y
             X = X if is_frame(X) else x
         validate_data(self, X, skip_check_array=True)
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(X, y)
-        self._reading, numbers = fit_reading(X, y, labels, self._seed)
+        self._reading, numbers = fit_reading(X, y, labels, self._seed, coded)
         return check_X_y(numbers, y, dtype=FLOATS, ensure_min_samples=2, estimator=self, **checks)  # type: ignore[no-any-return]
 
     def _rows(self: Any, X: ArrayLike | Any) -> np.ndarray:
