@@ -109,6 +109,8 @@ def mean_ranks(found: cells.Found, sources: dict[str, Source] = NAMES, models: t
     """Mean rank among the models over the tables of a kind, by each figure; what is not there is the last."""
     columns: dict[str, dict[str, float]] = {}
     for labels, titles in ((False, ("R²", "CRPS")), (True, ("accuracy", "NLL", "ECE"))):
+        if all(source.labels != labels for source in sources.values()):
+            continue
         names = [name for name, source in sources.items() if source.labels == labels and Cell(name, models[0]) in found]
         for figure, title in zip(tabular_real.FIGURES[labels], titles, strict=True):
             higher = figure == "score"
