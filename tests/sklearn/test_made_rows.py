@@ -69,6 +69,27 @@ def test_one_dtype_of_many() -> None:
     assert (made.dtypes == frame.dtypes).all() and 0 < made[0].isna().sum() < 100 and set(made[1].dropna()) == {"x"}
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "Int8", "UInt8", "int64"])
+def test_whole_numbers_stay_within_their_dtype(dtype: str) -> None:
+    """A byte beyond 255 would be a small one, or an error."""
+    ends = np.iinfo(dtype.lower())
+    step = int(ends.max) // 100 >> 12 << 12 or 1  # float64 has no last digits of the largest
+    for values in ([int(ends.min) + step * k for k in range(30)], [int(ends.max) - step * k for k in range(30)]):
+        made = between(RNG, pd.DataFrame({"whole": pd.array(values * 3, dtype), "b": RNG.standard_normal(90)}), 2_000).whole
+        assert str(made.dtype) == dtype and made.between(min(values), max(values)).all()
+
+
+def test_a_frame_with_an_infinite_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="X contains infinity"):
+        between(RNG, pd.DataFrame({"a": [np.inf, *range(29)], "b": ["x", "y"] * 15}), 10)
+
+
+def test_frames_of_texts_alone() -> None:
+    frame = pd.DataFrame({"town": ["a", "b", None] * 10, "kind": pd.Categorical([3, 4, 5] * 10)})
+    made = between(RNG, frame, 100)
+    assert (made.dtypes == frame.dtypes).all() and set(made.kind) <= {3, 4, 5} and made.town.isna().any()
+
+
 def test_dates_in_an_array_and_few_rows_are_refused() -> None:
     teacher = HistGradientBoostingRegressor().fit(np.zeros((20, 1)), np.arange(20.0))
     with pytest.raises(ValueError, match="holds dates"):

@@ -150,6 +150,17 @@ def test_sets_of_a_mixture_cover_new_rows_at_their_level(short) -> None:
     np.testing.assert_array_equal(model.predict_set(x[:50]), sets_again(model, x[:50]))
 
 
+@pytest.mark.slow
+def test_a_fold_that_holds_out_no_other_rows_judges_nothing(monkeypatch) -> None:
+    """Of five folds of a quarter the last is the first one again."""
+    preset = replace(forms.PRESETS["best"], num_steps=50, forms=("plain", "linear"), grows=False)
+    monkeypatch.setitem(forms.PRESETS, "best", preset)
+    x, y = linear_rows(rows=40)
+    model = bp.BayesianSparseClassifier(**FEW, presets="best", held_out=0.25).fit(x, labels(y))
+    assert [len(scores) for scores in model._scores] == [10] * 4 and len(model._folds) == 4
+    assert model.predict_set(x).shape == (40, 2)
+
+
 def sets_again(model, x: np.ndarray) -> np.ndarray:
     """Of the estimator as a file has it."""
     return pickle.loads(pickle.dumps(model)).predict_set(x)

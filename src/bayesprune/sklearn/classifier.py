@@ -106,8 +106,10 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
 
     def _calibrate(self, held: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
         # To temper each network is not to temper what they say together: the scores are to be those of `predict_set`.
-        pairs = zip(self._folds, held, strict=True)
-        self._scores = tuple(self._wrong(y, self._said_by(fold, x)) for fold, (x, y) in pairs)
+        # Of five folds of a quarter the last holds out what the first one did, and judges nothing.
+        judging = [(fold, *rows) for fold, rows in zip(self._folds, held, strict=True) if len(rows[1])]
+        self._folds = tuple(fold for fold, *_ in judging)
+        self._scores = tuple(self._wrong(y, self._said_by(fold, x)) for fold, x, y in judging)
         self._conformity = np.concatenate(self._scores)
 
     def _said_by(self, law: Mixture, x: np.ndarray) -> Float64[np.ndarray, "rows classes"]:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.validation import check_array
 
 from bayesprune.core.given import GivenColumn, GivenFrame
 from bayesprune.data.scaling import fit_scaling
@@ -32,8 +33,9 @@ class Pairs(NamedTuple):
 def between(rng: np.random.Generator, X: Any, number: int) -> Any:
     """So many rows between those of an array of floats, or of a frame, and their nearest neighbours; of the same columns.
 
-    A column is the neighbour's with probability 1/2. A number e of its own is then drawn from N(e', (|e - e'| / 4)²), whole
-    where those of a frame's column are; texts, dates, gaps, and numbers of twelve values or fewer, are taken as they are.
+    A column is the neighbour's with probability 1/2. A number e of its own is then drawn from N(e', (|e - e'| / 4)²), whole and
+    within the range of the given ones where a frame's column is of whole numbers; texts, dates, gaps, and numbers of twelve
+    values or fewer, are taken as they are.
 
     >>> between(np.random.default_rng(0), np.array([[0.0, 5.0], [1.0, 5.0]]), 3).round(2).tolist()
     [[0.0, 5.0], [1.0, 5.0], [1.0, 5.0]]
@@ -51,7 +53,9 @@ def _between_rows_of_a_frame(rng: np.random.Generator, X: GivenFrame, number: in
     kinds = with_clocks(X, kinds_of(X))
     read = of_kinds(X, kinds)
     places = [place for place in range(X.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
-    numbers = read.iloc[:, places].to_numpy(np.float64)
+    numbers = check_array(
+        read.iloc[:, places].to_numpy(np.float64), ensure_all_finite="allow-nan", ensure_min_features=0, input_name="X"
+    )
     days = read.iloc[:, list(kinds.dates)].to_numpy(np.float64)
     near = np.hstack([_near(np.hstack([numbers, days])), _apart(read.iloc[:, list(kinds.texts)])])
     pairs = _pairs(rng, near, X.shape[1], number)
@@ -97,7 +101,7 @@ def _filled(x: Float64[np.ndarray, "rows numbers"]) -> Float64[np.ndarray, "rows
 def _near(x: Float64[np.ndarray, "rows numbers"]) -> Float[np.ndarray, "rows numbers"]:
     """Numbers in units of their deviations."""
     filled = _filled(x)
-    return fit_scaling(filled).apply(filled)  # type: ignore[no-any-return]
+    return fit_scaling(filled).apply(filled) if x.shape[1] else filled  # type: ignore[no-any-return]
 
 
 def _apart(texts: GivenFrame) -> Float64[np.ndarray, "rows categories"]:
@@ -107,9 +111,12 @@ def _apart(texts: GivenFrame) -> Float64[np.ndarray, "rows categories"]:
 
 
 def _like(column: GivenColumn, values: Float64[np.ndarray, " made"]) -> Any:
-    """Numbers as a column of that name, whole where its dtype is."""
+    """Numbers as a column of that name, whole where its dtype is, and then within its range: a byte goes to 255."""
     import pandas as pd
     from pandas.api import types
 
     made = pd.Series(values, name=column.name)
-    return made.round().astype(column.dtype) if types.is_integer_dtype(column.dtype) else made
+    if not types.is_integer_dtype(column.dtype):
+        return made
+    high = float(largest := int(column.max()))  # of 2**63 - 1 it is 2**63, which no int64 is
+    return made.round().clip(column.min(), high if high <= largest else np.nextafter(high, 0.0)).astype(column.dtype)
