@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesprune as bp
 from bayesprune import cells
+from bayesprune.sklearn import forms
 
 LEVEL, MOST, MOST_TRAIN = 0.9, 6000, 2000
 OTHERS = (
@@ -133,7 +134,8 @@ def intervals(found: cells.Found) -> str:
             rows.append([data, *["missing"] * 5])
         elif "coverage" in record:
             own = f"{record['own_coverage']:.3f}" if "own_coverage" in record else "–"
-            error = 1.645 * np.sqrt(LEVEL * (1 - LEVEL) * (1 / record["test_rows"] + 5 / record["train_rows"]))
+            folds = forms.FOLDS if record["train_rows"] < forms.SOME else 1  # a fifth each
+            error = 1.645 * np.sqrt(LEVEL * (1 - LEVEL) * (1 / record["test_rows"] + 5 / folds / record["train_rows"]))
             rows.append(
                 [data, f"{record['coverage']:.3f}", f"{error:.3f}", own, f"{record['size']:.2f}", str(record["test_rows"])]
             )
