@@ -55,7 +55,7 @@ def agreed(
     >>> agreed([np.arange(1.0, 10.0)], [np.array([[8.0, 8.5]])], 0.8).tolist()
     [[True, False]]
 
-    Source: Vovk (2015), equation 3; Barber, Candès, Ramdas & Tibshirani (2021), theorem 4, for the bound.
+    Source: Vovk (2015), cross-conformal predictors; Barber, Candès, Ramdas & Tibshirani (2021), theorem 4, for the bound.
     """
     worse = 1 + sum(len(fold) - np.searchsorted(np.sort(fold), of) for fold, of in zip(scores, own, strict=True))
     return np.asarray(worse > (1 + sum(map(len, scores))) * (1.0 - level) + 1e-9)

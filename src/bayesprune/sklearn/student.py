@@ -94,7 +94,7 @@ def distil(
     if labels and np.shape(teacher.predict(X[:2]))[1:] not in ((), (1,)):  # its classes_ need not say it
         raise TypeError(_several(teacher))
     rng = np.random.default_rng(random_state)
-    held, given = (_taken(X, rows) for rows in np.split(rng.permutation(len(X)), [int(HELD_OUT * len(X))]))
+    held, given = (_taken(X, part) for part in np.split(rng.permutation(len(X)), [int(HELD_OUT * len(X))]))
     used = _joined(given, between(rng, given, max(0, rows - len(given))))
     answers = _drawn_labels(rng, teacher, used) if labels else np.asarray(teacher.predict(used), np.float64)
     fitted = network.fit(used, answers)
