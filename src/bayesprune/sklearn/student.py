@@ -122,7 +122,7 @@ def _joined(given: GivenTable, made: GivenTable) -> Any:
         return np.concatenate([given, made])
     import pandas as pd
 
-    return pd.concat([given, made], ignore_index=True) if len(made) else given
+    return pd.concat([given, made], ignore_index=True)
 
 
 def _is_classifier(teacher: object) -> bool:
