@@ -1,12 +1,23 @@
-"""SGHMC-SPL as a kernel: any tree of weights. Its formula, its moments and the optax form are in `test_samplers`."""
+"""SGHMC-SPL as a kernel: how it is called, and any tree of weights. For the rest see `test_samplers`."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import bayesprune as bp
 
 KERNEL = bp.kernels.SGHMCSPL(num_rows=50, num_cycles=0, step_size=0.1, decay=0.2)
+
+
+def test_the_step_size_comes_first_as_of_every_sampler() -> None:
+    """What samplers have in common is given by name."""
+    for kind in (bp.kernels.SGLD, bp.kernels.SGHMC, bp.kernels.SGHMCSPL):
+        assert kind(0.25) == kind(step_size=0.25)
+        with pytest.raises(TypeError, match="positional"):
+            kind(*[0.25] * 10)
+    kernel = bp.kernels.SGHMCSPL(0.25, 0.2, temperature=0.5, num_cycles=2)
+    assert (kernel.momentum, kernel.temperature, kernel.num_cycles) == (0.2, 0.5, 2)
 
 
 def test_any_tree_moves_alike(rng_key) -> None:

@@ -1,7 +1,7 @@
 """SGHMC-SPL: variational natural gradients written as a preconditioned SGHMC, with a decay for each weight."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -65,8 +65,8 @@ class SGHMCSPL(Paced):
     """
 
     step_size: StepSize = 0.3
-    temperature: float | None = None  # type: ignore[assignment]
-    num_cycles: int = 4
+    temperature: float | None = field(default=None, kw_only=True)  # type: ignore[assignment]
+    num_cycles: int = field(default=4, kw_only=True)  # by name, as of the other samplers: the step size comes first
     momentum: float = 0.1
     push: float = 1.0
     rate: float = 0.1
