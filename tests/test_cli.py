@@ -365,7 +365,9 @@ def test_methods_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None
         "warm_up=",
     ):
         assert word in told
-    assert "sghmcspl" not in told
+    of_runs, of_samplers = told.partition("\n\npriors ")[0].split("methods of samplers (in Python: bp.fit_sgmcmc)")
+    for name in ("mbnn", "sghmcspl"):  # a run refuses them
+        assert name in of_samplers and name not in of_runs
 
 
 def test_a_method_that_samples_is_no_method_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:

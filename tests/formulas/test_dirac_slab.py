@@ -70,6 +70,18 @@ def test_divergence_is_finite_and_has_finite_slopes_where_inclusion_saturates() 
     assert np.isfinite(value).all() and all(np.isfinite(slope).all() for slope in slopes)
 
 
+@pytest.mark.parametrize(("odds", "prior_odds"), [(-np.inf, -3.0), (np.inf, -3.0), (np.inf, np.inf), (-np.inf, -np.inf)])
+def test_certain_inclusion_costs_what_the_prior_gave_it(odds: float, prior_odds: float) -> None:
+    """At phi of 0 or 1 the divergence is -log of the prior's probability of that, and it has no slope in the log-odds."""
+    exact = np.logaddexp(0.0, -np.sign(odds) * prior_odds)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(dirac_slab.bernoulli_divergence(odds, prior_odds), exact, atol=1e-12)
+        assert jax.grad(dirac_slab.bernoulli_divergence)(odds, prior_odds) == 0.0
+        whole = dirac_slab.kl_divergence(0.3, 0.2, odds, 0.0, 1.0, prior_odds)
+    slab = -np.log(0.2) + 0.5 * (0.2**2 + 0.3**2 - 1.0)
+    np.testing.assert_allclose(whole, exact + (slab if odds > 0 else 0.0), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("form", ["paper", "code"])
 def test_optimal_inclusion_5_3(form: str) -> None:
     """(5.3): the network of Simulation II, its factors multiplied out."""

@@ -124,3 +124,12 @@ def test_slopes_of_score_6_for_small_scales() -> None:
     slopes = jax.jit(jax.vmap(jax.grad(fe.log_expected_exp_over_std, argnums=(0, 1))))(cases[:, 0] * cases[:, 1], cases[:, 1])
     got = np.stack(slopes, axis=1) * cases[:, 1:]
     np.testing.assert_allclose(got, [wanted(float(r)) for r in cases[:, 0]], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("score", [fe.log_expected_exp, fe.log_expected_exp_over_std])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_numbers_of_16_bits_are_scored_in_float32(score: object, dtype: object) -> None:
+    loc, scale = jnp.array([0.5, -1.0], dtype), jnp.array([0.5, 0.125], dtype)
+    found = score(loc, scale, jnp.asarray(2.0, dtype))
+    assert found.dtype == jnp.float32
+    np.testing.assert_array_equal(found, score(loc.astype(jnp.float32), scale.astype(jnp.float32), 2.0))

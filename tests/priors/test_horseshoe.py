@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 import scipy.stats
@@ -130,6 +131,8 @@ def test_refusals(rng_key) -> None:
         bp.priors.Horseshoe(tau0=0.0)
     with pytest.raises((ValueError, TypeCheckError), match="slab"):
         bp.priors.Horseshoe(slab=(2.0,))
+    with pytest.raises((TypeError, TypeCheckError), match="local"):
+        bp.priors.Horseshoe(local=True)
     with pytest.raises(ValueError, match=r"unknown layer in local 'c'.*Known: a, b, z"):
         seed(bp.priors.Horseshoe(local="c").model, rng_key)(LAYOUT)
 
@@ -141,6 +144,18 @@ def started(course, form) -> dict[str, np.ndarray]:
     )
     sites = trace(seed(course.begin(bnn).guide, jax.random.key(0))).get_trace(jnp.zeros((2, 4)), jnp.zeros(2, int))
     return {name: np.asarray(site["value"]) for name, site in sites.items() if site["type"] == "param"}
+
+
+def test_a_slab_as_a_list_is_the_same_prior() -> None:
+    """Without the tests' own check of types, as users have it."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        listed = bp.priors.Horseshoe(slab=[2.0, 6.0], local=["a"])
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", before)
+    assert listed == bp.priors.Horseshoe(slab=(2.0, 6.0), local=("a",))
+    assert hash(listed) == hash(bp.priors.Horseshoe(local=("a",)))
 
 
 @pytest.mark.slow

@@ -53,6 +53,23 @@ def test_a_fit_is_cut_where_dropout_rates_are_high_and_has_no_evidence(rng_key) 
         bp.bmr_prune(fit.params)
 
 
+def test_a_compact_network_keeps_the_weights_law(rng_key) -> None:
+    """They are independent Gaussians: no draws are needed, and a single layer's mean is that of its locs."""
+    data = bp.Dataset(np.eye(4, 3, dtype=np.float32), np.zeros(4, np.float32))
+    bnn = bp.BNN(
+        bp.nets.MLP(hidden=(), num_outputs=1), prior=bp.priors.LogUniform(), likelihood=bp.likelihoods.Normal(1.0),
+        input_shape=(3,), bayesian=bp.select.kernels,
+    )  # fmt: skip
+    fit = bp.fit_svi(rng_key, bnn, data, num_steps=2)
+    node = bnn.posterior(fit.params)["Dense_0.kernel"]
+    small = bp.compact(bnn, fit.params, {"Dense_0.kernel": np.array([[True], [False], [True]])})
+    x = np.eye(3, dtype=np.float32)
+    means = np.where([True, False, True], node.loc[:, 0], 0.0) + np.asarray(fit.params["Dense_0.bias"])
+    np.testing.assert_allclose(small.predict(x, rng_key=rng_key, num_samples=4000), means, atol=5e-4)
+    draws = np.asarray(small.predict_draws(rng_key, x, num_samples=4000))[..., 0]
+    np.testing.assert_allclose(draws.std(0), np.where([True, False, True], node.scale[:, 0], 0.0), rtol=0.06, atol=1e-5)
+
+
 def test_points_draws_and_unknown_names_are_refused(rng_key) -> None:
     data = programs.classes()
     with pytest.raises(ValueError, match="LogUniform has no maximum"):

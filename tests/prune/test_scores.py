@@ -144,3 +144,9 @@ def test_a_spike_at_zero_is_part_of_what_is_scored() -> None:
     narrow, plain = replace(node, at_zero=False), MeanField(node.loc, node.scale, unit=node.unit)
     for score in (*expected, scores.log_expected_exp_over_std):
         np.testing.assert_array_equal(score(narrow), score(plain), err_msg=score.__name__)
+
+
+@pytest.mark.parametrize("score", [*ALL, scores.obd, scores.inclusion], ids=lambda score: score.__name__)
+def test_parameters_that_were_not_read_are_refused_with_the_remedy(score) -> None:
+    with pytest.raises(TypeError, match=r"bnn\.read\(fit\.params\)"):
+        score({"w_auto_loc": jnp.ones(2), "w_auto_scale": jnp.ones(2)})

@@ -145,7 +145,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"shrinkage must be a number in \[0, 1\) or 'auto', got 'much'"):
         selector(rule="knockoff", shrinkage="much").fit(x, y)
     for how, told in (
-        ({"fdr": 1.5}, r"fdr must lie in \(0, 1\), got 1.5"),
+        ({"fdr": 1.5}, r"fdr must lie in \(0, 1\), got 1.5: 0.1 allows one false input in ten"),
         ({"rule": "knockoff", "level": "a"}, r"level must lie in \(0, 1\), got 'a'"),
         ({"rule": "fdr", "level": None}, r"level must lie in \(0, 1\), got None"),
     ):

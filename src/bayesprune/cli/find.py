@@ -37,7 +37,7 @@ def flag_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).replace("_", "-").lower()
 
 
-def _methods(sampled: bool) -> dict[str, type]:
+def methods_of(sampled: bool) -> dict[str, type]:
     """Methods by their flags' names: those of `fit_svi`, or those of a sampler, which set its decays or move its chain."""
     found = {flag_name(name): cls for name, cls in sorted(all_methods.find().items())}
     return {name: cls for name, cls in found.items() if (needs_of(cls()).chain or issubclass(cls, Weighing)) == sampled}
@@ -46,7 +46,7 @@ def _methods(sampled: bool) -> dict[str, type]:
 # What there is by name; "none" trains densely. Looked for when it is asked for, for that imports every file of a folder.
 KINDS: dict[str, Callable[[], dict[str, type]]] = {
     "net": lambda: {name.lower(): cls for name, cls in _public(all_nets).items()},
-    "method": lambda: {"none": KeepAll} | _methods(sampled=False),
+    "method": lambda: {"none": KeepAll} | methods_of(sampled=False),
     # Those that are made of a fit are for Python alone.
     "prior": lambda: {flag_name(name): cls for name, cls in _public(all_priors).items() if _has_defaults(cls)},
     "course": lambda: {"standard": Standard, "plain": Plain} | {name: _with_defaults_of(paper(name)) for name in papers()},
@@ -75,7 +75,7 @@ def choose(kind: str, name: str) -> NamedClass:
 
 def _check_trained(name: str) -> None:
     """Refuse a method that prunes on the way of a sampler: runs train by an optimiser."""
-    for candidate, cls in _methods(sampled=True).items():
+    for candidate, cls in methods_of(sampled=True).items():
         if _squash(candidate) == _squash(name):
             does, kernel = ("sets the decay of single weights", "SGHMCSPL()") if issubclass(cls, Weighing) else _MOVES
             raise ValueError(

@@ -22,14 +22,17 @@ FORMS = ("paper", "code")
 def bernoulli_divergence(logit: Real[ArrayLike, "..."], prior_logit: Real[ArrayLike, "..."]) -> Float[Array, "..."]:
     """KL( Bern(phi) || Bern(lam) ) from log-odds, the first two terms of (5.1).
 
-    Arguments broadcast: log-odds of phi and of lam. Returns nats, finite for finite log-odds; its slope
-    phi (1 - phi) (logit - prior_logit) vanishes where phi saturates.
+    Arguments broadcast: log-odds of phi and of lam, infinite where a probability is 0 or 1. Returns nats, finite for finite
+    log-odds; its slope phi (1 - phi) (logit - prior_logit) vanishes where phi saturates.
 
     >>> print(bernoulli_divergence(3.0, 3.0), bernoulli_divergence(0.0, -460.0))  # the second prior: lam = 1e-200
     0.0 229.30685
     """
     dtype = jnp.result_type(logit, prior_logit, float)
-    return _bernoulli(*jnp.broadcast_arrays(jnp.asarray(logit, dtype), jnp.asarray(prior_logit, dtype)))
+    # Of infinite log-odds 0 log 0 would be NaN; half the largest number leaves a difference of two finite.
+    most = 0.5 * float(jnp.finfo(dtype).max)
+    odds = (jnp.clip(jnp.asarray(value, dtype), -most, most) for value in (logit, prior_logit))
+    return _bernoulli(*jnp.broadcast_arrays(*odds))
 
 
 @jax.custom_jvp

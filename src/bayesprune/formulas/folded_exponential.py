@@ -39,13 +39,15 @@ def log_expected_exp(
 
     E = Phi(z + lam scale) exp(lam² scale²/2 + lam loc) + Phi(-z + lam scale) exp(lam² scale²/2 - lam loc),  z = loc/scale
 
-    Arguments broadcast; ``scale`` >= 0, ``lam`` > 0 in units of 1/scale. Returns nats, >= 0; at scale 0 it is lam |loc|.
+    Arguments broadcast; ``scale`` >= 0, ``lam`` > 0 in units of 1/scale. Returns nats, >= 0, of float32 where the
+    arguments have 16 bits; at scale 0 it is lam |loc|.
 
     >>> print(log_expected_exp(3.0, 0.0, 2.0))
     6.0
 
     Source: Li et al. 2024, section 3.3.1 and eq. (16).
     """
+    loc, scale, lam = map(_wide, (loc, scale, lam))
     r, t, sure = _coordinates(loc, scale, lam)
     small = t <= 1.0
     near, far = jnp.where(small, t, 1.0), jnp.where(small, 1.0, t)
@@ -72,6 +74,7 @@ def log_expected_exp_over_std(
 
     Source: Li et al. 2024, eq. (8), whose Phi is misprinted.
     """
+    loc, scale, lam = map(_wide, (loc, scale, lam))
     r, t, _ = _coordinates(loc, scale, lam)
     small = t <= 1.0
     near, far = jnp.where(small, t, 1.0), jnp.where(small, 1.0, t)
@@ -84,6 +87,12 @@ def log_expected_exp_over_std(
     log_far = gap + jnp.log1p(-jnp.exp(-gap))
     ceiling = log_expected_exp(loc, scale, lam) - math.log(scale_floor(t.dtype))
     return jnp.where(t > 0, -0.5 * jnp.where(small, log_near, log_far), ceiling)
+
+
+def _wide(value: ArrayLike) -> Array:
+    """``value``; in float32 if it is of 16 bits, which `log_ndtr` refuses."""
+    value = jnp.asarray(value)
+    return value.astype(jnp.float32) if jnp.issubdtype(value.dtype, jnp.floating) and value.dtype.itemsize < 4 else value
 
 
 def _coordinates(loc: ArrayLike, scale: ArrayLike, lam: ArrayLike) -> tuple[Array, Array, Array]:

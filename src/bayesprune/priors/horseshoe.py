@@ -1,6 +1,7 @@
 """The regularised horseshoe: one scale for each unit, one for each layer, and a slab that bounds them."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -77,8 +78,11 @@ class Horseshoe:
             check_positive(self.slab, "slab")
             if np.shape(self.slab) != (2,):
                 raise ValueError(f"slab must be shape and rate, such as (2.0, 6.0), or None, got {self.slab!r}.")
+            object.__setattr__(self, "slab", tuple(self.slab))
         check_name("last", self.last, LAST)
         check_name("slab_of", self.slab_of, SLABS)
+        if not isinstance(self.local, Iterable):
+            raise TypeError(f"local must be names of layers, such as ('Dense_0',), got {self.local!r}.")
         object.__setattr__(self, "local", (self.local,) if isinstance(self.local, str) else tuple(self.local))
 
     def model(self, layout: Layout) -> dict[str, Any]:

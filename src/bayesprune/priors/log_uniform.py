@@ -69,6 +69,10 @@ class LogUniform:
         refuse_points(family, "the density 1/|w| grows without bound at w = 0", "LogUniform")
         guide_each(layout, family)
 
+    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
+        """The weight itself."""
+        return 1.0, "", 0.0
+
     def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
         """No Gaussian prior, in the weight's own units."""
         return replace(node, prior_scale=None, unit=1.0)

@@ -32,7 +32,7 @@ def magnitude(posterior: PyTree) -> PyTree:
 
     Source: Han et al. 2015.
     """
-    return trees.map_nodes(lambda q: _times_present(q, jnp.abs(q.loc * q.unit)), posterior)
+    return _of_nodes(lambda q: _times_present(q, jnp.abs(q.loc * q.unit)), posterior)
 
 
 def snr(posterior: PyTree) -> PyTree:
@@ -46,7 +46,7 @@ def snr(posterior: PyTree) -> PyTree:
 
     Source: Graves 2011; Blundell et al. 2015, section 5.1.
     """
-    return trees.map_nodes(lambda q: _of_mixture(q, folded.signal_to_noise(q.loc, q.scale)), posterior)
+    return _of_nodes(lambda q: _of_mixture(q, folded.signal_to_noise(q.loc, q.scale)), posterior)
 
 
 def expected_abs(posterior: PyTree) -> PyTree:
@@ -58,7 +58,7 @@ def expected_abs(posterior: PyTree) -> PyTree:
 
     Source: Li et al. 2024, eq. (6).
     """
-    return trees.map_nodes(lambda q: _times_present(q, folded.expected_abs(q.loc, q.scale) * jnp.abs(q.unit)), posterior)
+    return _of_nodes(lambda q: _times_present(q, folded.expected_abs(q.loc, q.scale) * jnp.abs(q.unit)), posterior)
 
 
 def expected_abs_over_std(posterior: PyTree) -> PyTree:
@@ -70,7 +70,7 @@ def expected_abs_over_std(posterior: PyTree) -> PyTree:
 
     Source: Li et al. 2024, eq. (7).
     """
-    return trees.map_nodes(lambda q: _of_mixture(q, folded.expected_abs_over_std(q.loc, q.scale)), posterior)
+    return _of_nodes(lambda q: _of_mixture(q, folded.expected_abs_over_std(q.loc, q.scale)), posterior)
 
 
 def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
@@ -89,7 +89,7 @@ def log_expected_exp(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
             return there
         return jnp.logaddexp(jax.nn.log_sigmoid(-q.log_odds()), jax.nn.log_sigmoid(q.log_odds()) + there)
 
-    return trees.map_nodes(of, posterior)
+    return _of_nodes(of, posterior)
 
 
 def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTree:
@@ -111,7 +111,7 @@ def log_expected_exp_over_std(posterior: PyTree, lam: int | float = 1.0) -> PyTr
             )
         return folded_exponential.log_expected_exp_over_std(q.loc, q.scale, lam)
 
-    return trees.map_nodes(of, posterior)
+    return _of_nodes(of, posterior)
 
 
 def second_moment(posterior: PyTree) -> PyTree:
@@ -128,7 +128,7 @@ def second_moment(posterior: PyTree) -> PyTree:
         there = 2.0 * jnp.log(jnp.hypot(q.loc, q.scale) * jnp.abs(q.unit))
         return there + jax.nn.log_sigmoid(q.log_odds()) if _may_be_zero(q) else there
 
-    return trees.map_nodes(of, posterior)
+    return _of_nodes(of, posterior)
 
 
 def opd(posterior: PyTree) -> PyTree:
@@ -142,7 +142,7 @@ def opd(posterior: PyTree) -> PyTree:
 
     Source: Dhahri et al. 2024, equation 8, without its factor of a half.
     """
-    return trees.map_nodes(lambda q: jnp.square(_of_mixture(q, folded.signal_to_noise(q.loc, q.scale))), posterior)
+    return _of_nodes(lambda q: jnp.square(_of_mixture(q, folded.signal_to_noise(q.loc, q.scale))), posterior)
 
 
 def obd(posterior: PyTree) -> PyTree:
@@ -157,8 +157,9 @@ def obd(posterior: PyTree) -> PyTree:
 
     Source: LeCun, Denker & Solla 1990, equation 4.
     """
+    _check_nodes(posterior)
     check_evidence(posterior)
-    return trees.map_nodes(_brain_damage, posterior)
+    return _of_nodes(_brain_damage, posterior)
 
 
 def _may_be_zero(node: Node) -> bool:
@@ -200,7 +201,7 @@ def inclusion(posterior: PyTree) -> PyTree:
 
     Source: Bai et al. 2020, section 3; Saha et al. 2024, equation 3.8.
     """
-    return trees.map_nodes(lambda q: q.log_odds(), posterior)
+    return _of_nodes(lambda q: q.log_odds(), posterior)
 
 
 def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
@@ -216,12 +217,13 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
 
     Source: Marković et al. 2024, section II-G.
     """
+    _check_nodes(posterior)
     if prior_scale is not None:
         for value in jax.tree.leaves(prior_scale):
             check_positive(value, "prior_scale")
         posterior = trees.map_nodes(lambda q, scale: q.under(scale), posterior, trees.broadcast(prior_scale, posterior))
     check_evidence(posterior)
-    return trees.map_nodes(lambda q: -q.gain(), posterior)
+    return _of_nodes(lambda q: -q.gain(), posterior)
 
 
 def check_evidence(posterior: PyTree, program: Trainable | None = None) -> None:
@@ -247,6 +249,20 @@ def check_evidence(posterior: PyTree, program: Trainable | None = None) -> None:
                 "known. If it has one, give program= (the model it was fitted with) or prior_scale= (its standard deviation in "
                 "the posterior's coordinates); else keep it out by prunable=, or prune by methods.SNR or methods.Magnitude."
                 f"{_non_centred(site)}"
+            )
+
+
+def _of_nodes(function: Callable[[Node], Any], posterior: PyTree) -> PyTree:
+    _check_nodes(posterior)
+    return trees.map_nodes(function, posterior)
+
+
+def _check_nodes(posterior: PyTree) -> None:
+    for leaf in jax.tree.leaves(posterior, is_leaf=trees.is_node):
+        if not trees.is_node(leaf) and not hasattr(leaf, "loc"):
+            raise TypeError(
+                f"a score is of a posterior's nodes, got a tree with {type(leaf).__name__}: read the parameters before, as in "
+                "bnn.read(fit.params), or give a tree of bp.MeanField."
             )
 
 

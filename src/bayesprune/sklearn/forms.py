@@ -28,6 +28,7 @@ class Form:
 
 
 LINEAR, THRESHOLDS, TREES = "linear", "steps", "trees"
+NOT_OF_FEW = (THRESHOLDS,)  # beside trees they take two thirds of the time, and lose as often as they win
 FORMS = {
     "plain": Form(),
     LINEAR: Form(linear=True),
@@ -111,8 +112,8 @@ def read_choice(
             forms = ("components", "plain", THRESHOLDS, TREES)
     if not hidden and forms not in (("plain",), (LINEAR,), (TREES,)):
         raise ValueError(f"form={form!r} goes with hidden layers, got hidden=(): a linear model has a linear path as it is.")
-    if few and is_auto(form):  # thresholds were not chosen on one of thirteen such tables, and take half of the time
-        forms = tuple(name for name in forms if name not in (THRESHOLDS, TREES))
+    if few and is_auto(form):
+        forms = tuple(name for name in forms if name not in NOT_OF_FEW)
     return FormChoice(forms, folds if share else 0, share)
 
 

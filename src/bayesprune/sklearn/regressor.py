@@ -65,12 +65,12 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             not seen them: 64 random ones, and boosted ones of five folds, with as many stages as foresee rows best. "auto"
             fits "plain", "linear", "steps", "trees" and, of collinear columns, "components" to four fifths of the rows, and
             judges them by their log density of the others. "steps" is not fitted where boosted trees, which cut at thresholds,
-            are behind "plain" on those rows by more than a standard error; nor "linear" where a ridge regression is behind;
-            neither "steps" nor "trees", unless ``held_out`` is given, of less than 160 rows. Trees read nearly every column,
-            and are far larger than a network: boosted ones are grown, and the form fitted, only where that may save 2 % of
-            squared errors (21.35), and it has a part only where rows are foreseen better with it, by a standard error and .005
-            nats a row; of at most 20 classes or columns of y, boosted ones of 5 classes or one column. Where ``num_steps`` is
-            given, where there is no hidden layer, and of less than 40 rows, "auto" is "plain".
+            are behind "plain" on those rows by more than a standard error, nor, unless ``held_out`` is given,
+            of less than 160 rows; "linear" is not where a ridge regression is behind. Trees read nearly every column, and are
+            far larger than a network: boosted ones are grown, and the form fitted, only where that may save 2 % of squared
+            errors (21.35), and it has a part only where rows are foreseen better with it, by a standard error and .005 nats a
+            row; of at most 20 classes or columns of y, boosted ones of 5 classes or one column. Where ``num_steps`` is given,
+            where there is no hidden layer, and of less than 40 rows, "auto" is "plain".
         presets: "default", 5,000 steps; "fast", 2,000 of the plain form alone; "best", 10,000, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, of less than 500 rows three of them in turn, of less than 160 each third; and of

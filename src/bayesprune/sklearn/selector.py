@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from bayesprune.core.checks import check_integer, check_level, check_name
+from bayesprune.core.checks import check_integer, check_name, check_within
 from bayesprune.core.numbers import without_mask
 from bayesprune.core.tracing import check_process
 from bayesprune.data.tables.target import guess
@@ -156,7 +156,7 @@ class BayesianFeatureSelector(SelectorMixin, BaseEstimator):
             check_integer(self.cv, "cv", minimum=2)
         if self.rule in ("fdr", "knockoff") or self.fdr is not None:
             name = "level" if self.fdr is None else "fdr"
-            check_level(getattr(self, name), name)
+            check_within(getattr(self, name), name, "(0, 1)", "0.1 allows one false input in ten that are selected")
         if self.fdr is None:
             return self.rule, self.level
         if self.rule not in ("median", "knockoff"):

@@ -65,7 +65,7 @@ def _table() -> np.ndarray:
 _LARGE = 2**15
 
 
-def normal_like(rng_key: jax.Array, params: dict[str, Any]) -> dict[str, Any]:
+def normal_like(rng_key: jax.Array, params: Any) -> Any:
     """Standard normal numbers of the parameters' shapes and types; see `quantile`.
 
     >>> import jax.numpy as jnp
@@ -79,7 +79,7 @@ def normal_like(rng_key: jax.Array, params: dict[str, Any]) -> dict[str, Any]:
     keys, small = iter(own), _parts(shared, [leaf.size for leaf, large in zip(leaves, is_large, strict=True) if not large])
     drawn = [quantile(next(keys), (leaf.size,)) if large else next(small) for leaf, large in zip(leaves, is_large, strict=True)]
     shaped = [noise.reshape(leaf.shape).astype(leaf.dtype) for noise, leaf in zip(drawn, leaves, strict=True)]
-    return jax.tree.unflatten(structure, shaped)  # type: ignore[no-any-return]
+    return jax.tree.unflatten(structure, shaped)
 
 
 def _parts(rng_key: jax.Array, sizes: list[int]) -> Iterator[jax.Array]:

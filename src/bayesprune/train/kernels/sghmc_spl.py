@@ -1,7 +1,7 @@
 """SGHMC-SPL: variational natural gradients written as a preconditioned SGHMC, with a decay for each weight."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -65,8 +65,8 @@ class SGHMCSPL(Paced):
     """
 
     step_size: StepSize = 0.3
-    temperature: float | None = None  # type: ignore[assignment]
-    num_cycles: int = 4
+    temperature: float | None = field(default=None, kw_only=True)  # type: ignore[assignment]
+    num_cycles: int = field(default=4, kw_only=True)  # by name, as of the other samplers: the step size comes first
     momentum: float = 0.1
     push: float = 1.0
     rate: float = 0.1
@@ -89,21 +89,24 @@ class SGHMCSPL(Paced):
                 check_number(value, name)
         check_integer(self.num_rows, "num_rows", minimum=0)
 
-    def init(self, params: Params) -> SPLState:
+    def init(self, params: Any) -> SPLState:
         """At rest, every decay the same."""
         zeros = lambda: jax.tree.map(jnp.zeros_like, params)  # noqa: E731
         decay = jax.tree.map(lambda w: jnp.full_like(w, self.decay), params)
         return SPLState(jnp.zeros((), jnp.int32), zeros(), zeros(), zeros(), decay)
 
-    def step(self, rng_key: jax.Array, gradient: Params, params: Params, state: SPLState) -> tuple[Params, SPLState]:
-        """One step."""
+    def step(self, rng_key: jax.Array, gradient: Any, params: Any, state: SPLState) -> tuple[Any, SPLState]:
+        """One step, of any tree."""
         squared_step = self.pace(state.step)
         noise, knobs = normal_like(rng_key, params), self._knobs()
-        new, rho, momentum = {}, {}, {}
-        for name, weight in params.items():
-            before = formula.Moved(state.rho[name], state.momentum[name], state.noise[name])
-            change, after = formula.step(weight, gradient[name], state.decay[name], before, noise[name], squared_step, knobs)
-            new[name], rho[name], momentum[name] = weight + change, after.rho, after.momentum
+
+        def move(weight: Any, slope: Any, decay: Any, rho: Any, momentum: Any, before: Any, draw: Any) -> Any:
+            moved = formula.Moved(rho, momentum, before)
+            change, after = formula.step(weight, slope, decay, moved, draw, squared_step, knobs)
+            return weight + change, after.rho, after.momentum
+
+        moved = jax.tree.map(move, params, gradient, state.decay, state.rho, state.momentum, state.noise, noise)
+        new, rho, momentum = jax.tree.transpose(jax.tree.structure(params), None, moved)
         return new, SPLState(state.step + 1, rho, momentum, noise, state.decay)
 
     def moments(self, state: SPLState) -> Moments:
