@@ -28,7 +28,7 @@ class Form:
 
 
 LINEAR, THRESHOLDS, TREES = "linear", "steps", "trees"
-NOT_OF_FEW = (THRESHOLDS,)  # beside trees they take two thirds of the time, and lose as often as they win
+NOT_OF_FEW = (THRESHOLDS,)  # beside trees they lose as often as they win, for up to twice the time
 FORMS = {
     "plain": Form(),
     LINEAR: Form(linear=True),
