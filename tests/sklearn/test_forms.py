@@ -28,7 +28,8 @@ def test_what_auto_chooses_among() -> None:
     assert choice(count=160, share=0.2) == choice()
     assert choice(count=100) == forms.FormChoice(("plain", "linear", "trees"), 3, 1 / 3)
     assert choice(count=100, share=0.2) == forms.FormChoice(("plain", "linear", "steps", "trees"), 1, 0.2)
-    assert choice(count=30) == forms.FormChoice(("plain",), 0, 0.0)
+    assert choice(count=10) == choice(count=100)
+    assert choice(count=9) == forms.FormChoice(("plain",), 0, 0.0)
     assert choice(steps=100) == forms.FormChoice(("plain",), 0, 0.0) == choice(steps=100, hidden=())
     for form in ("linear", "trees"):  # they have no hidden layers in any case
         assert choice(form=form, hidden=()) == choice(form=form)

@@ -9,7 +9,7 @@ from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.columns import is_collinear
 from bayesprune.sklearn.thresholds import growth
 
-LEAST_ROWS = 40  # below which nothing is held out
+LEAST_ROWS = 10  # below which nothing is held out
 FEW, SOME = 160, 500  # rows below which each fold holds out a third, so that all judge; and there are more folds than one
 FOLDS = 3
 

@@ -70,11 +70,11 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             far larger than a network: boosted ones are grown, and the form fitted, only where that may save 2 % of squared
             errors (21.35), and it has a part only where rows are foreseen better with it, by a standard error and .005 nats a
             row; of at most 20 classes or columns of y, boosted ones of 5 classes or one column. Where ``num_steps`` is given,
-            where there is no hidden layer, and of less than 40 rows, "auto" is "plain".
+            where there is no hidden layer, and of less than 10 rows, "auto" is "plain".
         presets: "default", 5,000 steps; "fast", 2,000 of the plain form alone; "best", 10,000, and five folds to choose by.
         held_out: share of the rows that choose form and cut and calibrate ``predict(interval=)``; a further fit takes all rows.
             "auto" is the preset's: a fifth, of less than 500 rows three of them in turn, of less than 160 each third; and of
-            "fast", where ``num_steps`` is given, or of less than 40 rows, none.
+            "fast", where ``num_steps`` is given, or of less than 10 rows, none.
         stacking: whether the forms that "auto" has fitted predict together, with the weights (21.32) that held-out rows speak
             for, each by its fit to all rows and, from 160 rows on, by those to four fifths, which count half: 2.4 % off NLL
             and CRPS of 26 real tables, for up to twice the time. False, and of a given ``density``: one network, not of
