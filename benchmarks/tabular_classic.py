@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import tabular_real
 from real_tables import Source, rows_of
-from tabular_drawn import Cell, mean_ranks
+from tabular_drawn import Cell, by_table, mean_ranks
 
 from bayesprune import cells
 
@@ -52,26 +52,9 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         return tabular_real.by_folds(cell.model, *read(cell.data), labels=True)
 
 
-def by_table(found: cells.Found) -> str:
-    """Accuracy of every model, NLL of two, and how far the default is ahead of the better of forest and linear model."""
-    rows = []
-    for name in NAMES:
-        of = {model: found.get(Cell(name, model), {}) for model in MODELS}
-        ours = of[MODELS[0]]
-        simple = [of[model]["score"] for model in ("forest", "linear") if of[model]]
-        size = f"{ours['rows']} x {ours['columns']}" if ours else cells.MISSING
-        scores = [f"{one['score']:.3f}" if one else cells.MISSING for one in of.values()]
-        nats = [f"{of[model]['nll']:.3f}" if of[model] else cells.MISSING for model in MODELS[:2]]
-        ahead = f"{100 * (ours['score'] - max(simple)):+.1f}" if ours and simple else cells.MISSING
-        seconds = f"{ours['cpu_seconds']:.0f}" if ours else cells.MISSING
-        rows.append([name.replace("_", r"\_"), size, *scores, ahead, *nats, seconds])
-    heads = ["accuracy", "size", *MODELS, "ahead by", "NLL, default", "catboost", "CPU s of ours"]
-    return cells.table(heads, rows, "ll" + "r" * (len(heads) - 2))
-
-
 TABLES: dict[str, Callable[[cells.Found], str]] = {
     "ranks": lambda found: mean_ranks(found, NAMES, MODELS),
-    "accuracy": by_table,
+    "accuracy": lambda found: by_table(found, True, NAMES, MODELS),
 }
 STUDY = cells.Study("tabular_classic", CELLS, run, TABLES)
 

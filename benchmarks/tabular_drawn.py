@@ -121,20 +121,24 @@ def mean_ranks(found: cells.Found, sources: dict[str, Source] = NAMES, models: t
     return cells.table(["mean rank by", *columns], rows, "l" + "r" * len(columns))
 
 
-def by_table(found: cells.Found, labels: bool) -> str:
-    """R² or accuracy of every model, and how far the default is ahead of the better of forest and linear model, in points."""
-    rows = []
-    for name, source in NAMES.items():
+def by_table(found: cells.Found, labels: bool, sources: dict[str, Source] = NAMES, models: tuple[str, ...] = MODELS) -> str:
+    """R² or accuracy of every model, how far the default is ahead of the better of forest and linear model, in points, and
+    CRPS or NLL of the first two."""
+    rows, (figure, loss) = [], tabular_real.FIGURES[labels][:2]
+    for name, source in sources.items():
         if source.labels != labels:
             continue
-        of = {model: found.get(Cell(name, model), {}) for model in MODELS}
-        ours, simple = of[MODELS[0]].get("score"), [of[m]["score"] for m in ("forest", "linear") if "score" in of[m]]
-        ahead = f"{100 * (ours - max(simple)):+.1f}" if ours is not None and simple else cells.MISSING
-        size = f"{of['default']['rows']} x {of['default']['columns']}" if ours is not None else cells.MISSING
-        seconds = f"{of['default']['cpu_seconds']:.0f}" if ours is not None else cells.MISSING
-        scores = [f"{one['score']:.3f}" if "score" in one else cells.MISSING for one in of.values()]
-        rows.append([name.replace("_", r"\_"), source.target.replace("_", r"\_"), size, *scores, ahead, seconds])
-    heads = ["table", "accuracy of" if labels else "R² of", "size", *MODELS, "ahead by", "CPU s of ours"]
+        of = {model: found.get(Cell(name, model), {}) for model in models}
+        ours, simple = of[models[0]], [of[model][figure] for model in ("forest", "linear") if figure in of[model]]
+        ahead = f"{100 * (ours[figure] - max(simple)):+.1f}" if ours and simple else cells.MISSING
+        size = f"{ours['rows']} x {ours['columns']}" if ours else cells.MISSING
+        seconds = f"{ours['cpu_seconds']:.0f}" if ours else cells.MISSING
+        shown = [(model, figure) for model in models] + [(model, loss) for model in models[:2]]
+        figures = [f"{of[model][what]:.3f}" if what in of[model] else cells.MISSING for model, what in shown]
+        figures.insert(len(models), ahead)
+        rows.append([name.replace("_", r"\_"), source.target.replace("_", r"\_"), size, *figures, seconds])
+    losses = [f"{'NLL' if labels else 'CRPS'}, {models[0]}", models[1]]
+    heads = ["table", "accuracy of" if labels else "R² of", "size", *models, "ahead by", *losses, "CPU s of ours"]
     return cells.table(heads, rows, "lll" + "r" * (len(heads) - 3))
 
 

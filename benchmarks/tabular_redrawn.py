@@ -13,7 +13,7 @@ scores as in `tabular_real`. A model that refuses a table, or fails at it, is th
 from collections.abc import Callable
 from pathlib import Path
 
-from tabular_drawn import Cell, judged, mean_ranks, named
+from tabular_drawn import Cell, by_table, judged, mean_ranks, named
 
 from bayesprune import cells
 
@@ -59,26 +59,9 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     return judged(cell.model, NAMES[cell.data])
 
 
-def by_table(found: cells.Found) -> str:
-    """R² of every model, how far the default is ahead of the better of forest and linear model, and CRPS of two."""
-    rows = []
-    for name, source in NAMES.items():
-        of = {model: found.get(Cell(name, model), {}) for model in MODELS}
-        ours, simple = of[MODELS[0]].get("score"), [of[m]["score"] for m in ("forest", "linear") if "score" in of[m]]
-        ahead = f"{100 * (ours - max(simple)):+.1f}" if ours is not None and simple else cells.MISSING
-        size = f"{of['default']['rows']} x {of['default']['columns']}" if ours is not None else cells.MISSING
-        seconds = f"{of['default']['cpu_seconds']:.0f}" if ours is not None else cells.MISSING
-        scores = [f"{one['score']:.3f}" if "score" in one else cells.MISSING for one in of.values()]
-        spreads = [f"{of[m]['crps']:.3f}" if "crps" in of[m] else cells.MISSING for m in MODELS[:2]]
-        cell = [name.replace("_", r"\_"), source.target.replace("_", r"\_"), size]
-        rows.append([*cell, *scores, ahead, *spreads, seconds])
-    heads = ["table", "R² of", "size", *MODELS, "ahead by", "CRPS, default", "catboost", "CPU s of ours"]
-    return cells.table(heads, rows, "lll" + "r" * (len(heads) - 3))
-
-
 TABLES: dict[str, Callable[[cells.Found], str]] = {
     "ranks": lambda found: mean_ranks(found, NAMES, MODELS),
-    "numbers": by_table,
+    "numbers": lambda found: by_table(found, False, NAMES, MODELS),
 }
 STUDY = cells.Study("tabular_redrawn", CELLS, run, TABLES)
 
