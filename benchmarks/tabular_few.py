@@ -43,6 +43,7 @@ OF_FEWER = (
     *("twonorm", "banana", "australian", "mammographic", "titanic", "german", "attrition", "spam_words"),
     *("houses", "lives", "penguins", "carseats", "gpa", "computers", "salaries", "hotel"),
 )
+OF_ROWS = {FEW: tuple(NAMES), FEWER: OF_FEWER}
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,7 @@ class Cell:
     to_fit: int = FEW
 
 
-CELLS = (
-    *(Cell(data, model) for data in NAMES for model in MODELS[FEW]),
-    *(Cell(data, model, FEWER) for data in OF_FEWER for model in MODELS[FEWER]),
-)
+CELLS = tuple(Cell(data, model, to_fit) for to_fit in OF_ROWS for data in OF_ROWS[to_fit] for model in MODELS[to_fit])
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
@@ -79,21 +77,20 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     return found | {"cpu_seconds": seconds, "rows": len(y), "columns": x.shape[1]}
 
 
-def ranks(found: cells.Found, rows: int) -> str:
+def ranks(found: cells.Found, to_fit: int = FEW) -> str:
     """Mean ranks of the models that anybody can have."""
-    sources = {name: NAMES[name] for name in (NAMES if rows == FEW else OF_FEWER)}
-    of_rows = {tabular_drawn.Cell(cell.data, cell.model): record for cell, record in found.items() if cell.to_fit == rows}
+    sources = {name: NAMES[name] for name in OF_ROWS[to_fit]}
+    of_rows = {tabular_drawn.Cell(cell.data, cell.model): record for cell, record in found.items() if cell.to_fit == to_fit}
     return tabular_drawn.mean_ranks(of_rows, sources, ALL)
 
 
 def scores(found: cells.Found, labels: bool, to_fit: int = FEW) -> str:
     """R² and CRPS in deviations of y, or accuracy and NLL, of every model."""
-    rows = []
-    models = MODELS[to_fit]
-    for name in NAMES if to_fit == FEW else OF_FEWER:
+    rows, models = [], MODELS[to_fit]
+    score, loss = tabular_real.FIGURES[labels][:2]
+    for name in OF_ROWS[to_fit]:
         if NAMES[name].labels != labels:
             continue
-        score, loss = tabular_real.FIGURES[labels][:2]
         have = [found.get(Cell(name, model, to_fit)) for model in models]
         figures = [cells.MISSING if one is None else f"{one[score]:.3f} / {one[loss]:.3f}" for one in have]
         seconds = cells.MISSING if have[0] is None else f"{have[0]['cpu_seconds']:.0f}"
@@ -103,7 +100,7 @@ def scores(found: cells.Found, labels: bool, to_fit: int = FEW) -> str:
 
 
 TABLES: dict[str, Callable[[cells.Found], str]] = {
-    "ranks": lambda found: ranks(found, FEW),
+    "ranks": ranks,
     "labels": lambda found: scores(found, True),
     "numbers": lambda found: scores(found, False),
     "fewer_ranks": lambda found: ranks(found, FEWER),

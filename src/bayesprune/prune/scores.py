@@ -159,7 +159,7 @@ def obd(posterior: PyTree) -> PyTree:
     """
     _check_nodes(posterior)
     check_evidence(posterior)
-    return _of_nodes(_brain_damage, posterior)
+    return trees.map_nodes(_brain_damage, posterior)
 
 
 def _may_be_zero(node: Node) -> bool:
@@ -223,7 +223,7 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
             check_positive(value, "prior_scale")
         posterior = trees.map_nodes(lambda q, scale: q.under(scale), posterior, trees.broadcast(prior_scale, posterior))
     check_evidence(posterior)
-    return _of_nodes(lambda q: -q.gain(), posterior)
+    return trees.map_nodes(lambda q: -q.gain(), posterior)
 
 
 def check_evidence(posterior: PyTree, program: Trainable | None = None) -> None:
