@@ -62,15 +62,15 @@ def worlds_game(players: int, worlds: int):
 
 
 def test_eq_6_5_over_worlds_comes_near_within_its_error_and_adds_up() -> None:
-    """Five players, two outputs, 2,000 pairs in twelve worlds: ten z-scores; one beyond 5 is a chance of 6e-6."""
+    """Five players, two outputs, 400 pairs in twelve worlds: ten z-scores; one beyond 5 is a chance of 6e-6."""
     game = worlds_game(5, 12)
 
     def mean(who: np.ndarray) -> np.ndarray:
         return game(who, np.tile(np.arange(12), (len(who), 1))).mean(axis=1)
 
-    found = shapley_of_worlds(np.random.default_rng(1), game, 5, 12, num_orders=2000)
+    found = shapley_of_worlds(np.random.default_rng(1), game, 5, 12, num_orders=400)
     wanted = by_all_orders(mean, 5)
-    assert (np.abs(found.values - wanted) < 5 * found.error).all() and found.error.max() < 0.01
+    assert (np.abs(found.values - wanted) < 5 * found.error).all() and found.error.max() < 0.02
     ends = mean(np.array([[True] * 5, [False] * 5]))
     np.testing.assert_allclose(found.values.sum(axis=0), ends[0] - ends[1], atol=1e-12)
 
