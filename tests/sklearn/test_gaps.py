@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesprune as bp
-from bayesprune.sklearn import gaps
+from bayesprune.sklearn import gaps, network
 from tests.sklearn.problems import LINEAR, linear_rows
 
 X, _ = linear_rows(rows=200, features=3, relevant=3)
@@ -37,7 +37,7 @@ def test_the_columns_are_found_from_what_is_there(fitted):
 
 @pytest.mark.slow
 def test_a_number_may_stand_for_what_is_missing(fitted):
-    likelihood = bp.likelihoods.Masked(bp.likelihoods.Normal(noise_shape=2.0, noise_rate=0.2), missing=-999)
+    likelihood = bp.likelihoods.Masked(network.LEARNED_NOISE, missing=-999)
     other = bp.BayesianSparseRegressor(**LINEAR, likelihood=likelihood).fit(X, np.where(GAPS, -999.0, Y))
     np.testing.assert_array_equal(other.predict(X), fitted.predict(X))
 

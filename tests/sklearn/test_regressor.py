@@ -132,14 +132,21 @@ def test_several_targets_share_a_network(fitted):
 
 
 @pytest.mark.slow
+def test_a_target_without_noise_is_known_to_a_hundredth_of_its_spread():
+    """A vague prior of the noise leaves it .003 of the spread; one of (2, .2) would keep it above .045."""
+    x, y = linear_rows(rows=1200, features=3, relevant=3, noise=0.0)
+    model = bp.BayesianSparseRegressor(form="linear", random_state=0).fit(x[:200], y[:200])
+    mean, std = model.predict(x[200:], return_std=True)
+    assert np.abs(mean - y[200:]).max() < 0.01 * y.std()
+    assert 0.001 * y.std() < std.min() and std.max() < 0.01 * y.std()
+
+
+@pytest.mark.slow
 def test_targets_of_other_noise_are_covered_alike():
     """Of 2,000 new rows .90 are inside, ± .007; scales from 300 rows, ± 4 %, move that by .014: four deviations and more."""
     x, y = linear_rows(rows=2300, features=3, relevant=3, noise=0.0)
     both = np.column_stack([y, -y]) + np.array([0.05, 2.0]) * np.random.default_rng(5).standard_normal((2300, 2))
-    vague = bp.likelihoods.Normal(
-        noise_shape=1.0, noise_rate=1e-3
-    )  # .05 is .03 of the spread, which the default keeps above .04
-    model = bp.BayesianSparseRegressor(**(LINEAR | {"num_steps": 1500}), likelihood=vague).fit(x[:300], both[:300])
+    model = bp.BayesianSparseRegressor(**(LINEAR | {"num_steps": 1500})).fit(x[:300], both[:300])
     interval = model.predict_interval(x[300:], 0.9)
     inside = (interval[..., 0] < both[300:]) & (both[300:] < interval[..., 1])
     assert ((inside.mean(0) > 0.82) & (inside.mean(0) < 0.97)).all()
