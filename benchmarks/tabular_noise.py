@@ -96,7 +96,8 @@ def scores(found: cells.Found, to_fit: int) -> str:
         size = f"{ours['rows']} x {ours['columns']}"
         rows.append([name.replace("_", r"\_"), size, *figures, f"{ratios[-1]:.3f}", f"{leads[-1]:+.3f}"])
     if ratios:
-        rows.append(["mean, of CRPS geometric", "", "", "", f"{math.exp(np.mean(np.log(ratios))):.3f}", f"{np.mean(leads):+.3f}"])
+        ratio = math.exp(np.mean(np.log(ratios)))
+        rows.append(["mean, of CRPS geometric", "", "", "", f"{ratio:.3f}", f"{np.mean(leads):+.3f}"])
     return cells.table(["R² / CRPS", "rows to fit", *PRIORS, "CRPS of the former's", "nats a row ahead"], rows, "llrrrr")
 
 
