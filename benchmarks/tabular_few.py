@@ -58,12 +58,17 @@ class Cell:
 CELLS = tuple(Cell(data, model, to_fit) for to_fit in OF_ROWS for data in OF_ROWS[to_fit] for model in MODELS[to_fit])
 
 
+def apart(rows: int, to_fit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit, and the others, which judge."""
+    order = np.random.default_rng(5).permutation(rows)
+    return np.sort(order[:to_fit]), np.sort(order[to_fit:])
+
+
 def run(cell: Cell, folder: Path) -> cells.Record:
     """Scores of the other rows by a fit to some."""
     source = NAMES[cell.data]
     x, y = tabular_classic.read(cell.data, ROWS) if cell.data in CLASSIC else real_tables.load(cell.data, ROWS)
-    order = np.random.default_rng(5).permutation(len(y))
-    kept, held = np.sort(order[: cell.to_fit]), np.sort(order[cell.to_fit :])
+    kept, held = apart(len(y), cell.to_fit)
     ours = cell.model in (OURS, TREELESS, STEPPED, PLAIN)
     left_out = {TREELESS: (forms.THRESHOLDS, forms.TREES), STEPPED: ()}.get(cell.model, forms.NOT_OF_FEW)
     least = 40 if cell.model == PLAIN else forms.LEAST_ROWS

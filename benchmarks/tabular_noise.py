@@ -23,6 +23,7 @@ import pandas as pd
 import real_tables
 import rivals
 import tabular_drawn
+import tabular_few
 import tabular_real
 import tabular_redrawn
 
@@ -30,11 +31,11 @@ from bayesprune import cells
 from bayesprune.model.likelihoods import Normal, StudentT
 from bayesprune.sklearn import network
 
-FEW, MORE, ROWS = 30, 400, 3000
+FEW, MORE, ROWS = tabular_few.FEWER, 400, 3000
 SHAPE, RATE = 2.0, 0.2  # the former
 PRIORS = ("default", "former")
 PLANE = "plane"
-REAL = ("houses", "lives", "penguins", "carseats", "gpa", "computers", "salaries", "hotel")
+REAL = tuple(name for name in tabular_few.OF_FEWER if not tabular_few.NAMES[name].labels)
 KNOWN = (PLANE, "Ecdat Car", "wooldridge openness", "DAAG leafshape")
 NOISY = ("mediation framing", "carData Depredations", "MASS fgl")
 DRAWN = tabular_drawn.NAMES | tabular_redrawn.NAMES
@@ -65,9 +66,7 @@ def read(data: str) -> tuple[Any, np.ndarray]:
 def run(cell: Cell, folder: Path) -> cells.Record:
     """Scores of the other rows by a fit to some."""
     x, y = read(cell.data)
-    order = np.random.default_rng(5).permutation(len(y))
-    size = min(cell.to_fit, 2 * len(y) // 3)
-    kept, held = np.sort(order[:size]), np.sort(order[size:])
+    kept, held = tabular_few.apart(len(y), min(cell.to_fit, 2 * len(y) // 3))
     gaussian, heavy = network.LEARNED_NOISE, network.HEAVY_NOISE
     if cell.prior == "former":
         gaussian = Normal(noise_shape=SHAPE, noise_rate=RATE)
@@ -79,7 +78,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
         seconds = time.process_time() - begin
         found = tabular_real.of_numbers(model, "default", x, y, kept, held)
         found |= {"nats": float(np.mean(model.log_density(x.iloc[held], y[held])))}
-    return found | {"cpu_seconds": seconds, "rows": size, "columns": x.shape[1]}
+    return found | {"cpu_seconds": seconds, "rows": len(kept), "columns": x.shape[1]}
 
 
 def scores(found: cells.Found, to_fit: int) -> str:
