@@ -60,7 +60,7 @@ def check_within(value: Any, name: str, interval: str, meaning: str = "") -> Non
     if isinstance(value, jax.core.Tracer):
         return
     low, high = map(float, interval[1:-1].split(","))
-    number = np.ndim(value) == 0 and _numbers(value)
+    number = np.ndim(value) == 0 and is_number(value)
     inside = number and low <= float(value) <= high
     ends = {low} if interval[0] == "(" else set()
     ends |= {high} if interval[-1] == ")" else set()
@@ -68,32 +68,45 @@ def check_within(value: Any, name: str, interval: str, meaning: str = "") -> Non
         raise ValueError(f"{name} must lie in {interval}, got {got(value)}{': ' if meaning else ''}{meaning}.")
 
 
-def check_positive(value: ArrayLike | Sequence[float], name: str) -> None:
-    """Refuse a number, or one of several, that is not finite and above zero."""
-    if isinstance(value, jax.core.Tracer):
-        return
-    if not (_numbers(value) and np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) > 0)):
-        raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+def check_positive(value: ArrayLike | Sequence[float], name: str, several: bool = False) -> None:
+    """Refuse what is no finite number above zero, or where there may be ``several`` not all such numbers.
+
+    >>> check_positive([0.1, 0.2], "scale")
+    Traceback (most recent call last):
+    ...
+    ValueError: scale must be positive and finite, got [0.1, 0.2]: give one number.
+    """
+    _check_numbers(value, "positive and finite", lambda numbers: numbers > 0, name, several)
 
 
-def check_not_negative(value: ArrayLike, name: str) -> None:
-    """Refuse a number that is not finite, or below zero."""
+def check_not_negative(value: ArrayLike, name: str, several: bool = False) -> None:
+    """As `check_positive`, and zero passes."""
+    _check_numbers(value, "finite and not negative", lambda numbers: numbers >= 0, name, several)
+
+
+def check_finite_number(value: ArrayLike, name: str) -> None:
+    """Refuse what is no finite number. A traced value cannot be looked at and passes."""
+    _check_numbers(value, "finite", lambda numbers: numbers == numbers, name)
+
+
+def _check_numbers(value: Any, what: str, passes: Callable[[np.ndarray], np.ndarray], name: str, several: bool = False) -> None:
     if isinstance(value, jax.core.Tracer):
         return
-    if not (_numbers(value) and np.all(np.isfinite(np.asarray(value))) and np.all(np.asarray(value) >= 0)):
-        raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
+    array = np.asarray(value)
+    if not (is_number(value) and (several or not array.ndim) and np.isfinite(array).all() and passes(array).all()):
+        raise ValueError(f"{name} must be {what}, got {value!r}{'' if several or not array.ndim else ': give one number'}.")
 
 
 def check_number(value: Any, name: str) -> None:
     """Refuse what is not one real number: names, None, arrays. A traced value cannot be looked at and passes."""
     if isinstance(value, jax.core.Tracer):
         return
-    if isinstance(value, bool) or np.ndim(value) or not _numbers(value):
+    if isinstance(value, bool) or np.ndim(value) or not is_number(value):
         raise TypeError(f"{name} must be one number, got {value!r}: give a number such as 0.1.")
 
 
-def _numbers(value: object) -> bool:
-    """Whether all are real numbers; booleans are none."""
+def is_number(value: object) -> bool:
+    """Whether it is a real number, of an array all are; booleans are none."""
     array = np.asarray(value)
     return bool(jnp.issubdtype(array.dtype, np.number)) and not np.iscomplexobj(array)
 

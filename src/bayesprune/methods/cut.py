@@ -58,6 +58,6 @@ class Cut(ByScore):
     price: float | Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.density is None and self.threshold is None:
             object.__setattr__(self, "density", 0.1)
+        super().__post_init__()

@@ -18,6 +18,8 @@ class ByScore:
 
     def __post_init__(self) -> None:
         cutting.check(self.score, self.density, self.threshold, self.scope, self.price)
+        if self.density is None and self.least is None:
+            raise ValueError("density is None, and nothing says where to cut: give the share that stays, such as 0.1.")
 
     @property
     def least(self) -> float | None:

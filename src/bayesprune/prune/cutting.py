@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import trees
-from bayesprune.core.checks import check_density, check_name, check_not_negative, check_within
+from bayesprune.core.checks import check_density, check_name, check_not_negative, check_number, check_within
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune import by_group, scores
@@ -26,15 +26,17 @@ GROUPED = ("per_output", *PRICED)
 ALL_SCOPES = (*SCOPES, *GROUPED)
 
 
-def check(score: str, density: Scheduled | None, least: float | None, scope: str, price: Scheduled | None = None) -> None:
+def check(score: str, density: Scheduled | None, least: Any, scope: str, price: Scheduled | None = None) -> None:
     """Refuse an unknown score or scope, a density outside (0, 1] unless a schedule makes it, a cut said twice, and a price of
     what has none."""
     check_name("score", score, scores.BY_NAME)
     check_name("scope", scope, ALL_SCOPES)
     if density is not None and least is not None:
         raise ValueError(f"density or threshold says where to cut, not both: got density={density!r}, threshold={least!r}.")
-    if least is not None and math.isnan(least):
-        raise ValueError("threshold is NaN: give the lowest score that stays.")
+    if least is not None:
+        check_number(least, "threshold")
+        if math.isnan(least):
+            raise ValueError("threshold is NaN: give the lowest score that stays.")
     if callable(density):
         for name, value in _said(density, "density"):
             # Of a share without a value next to nothing would be kept; of one above 1, such as percents, all would be.

@@ -247,7 +247,7 @@ def _under(prior_scale: GivenScale, chosen: dict[str, Any], nodes: dict[str, Any
         prior_scale = dict.fromkeys(chosen, prior_scale)
     for path, value in prior_scale.items():
         check_site("prior_scale", path, value, _shapes(nodes), spread=True)
-        check_positive(value, f"prior_scale of {path!r}")
+        check_positive(value, f"prior_scale of {path!r}", several=True)
     missing = sorted(chosen.keys() - prior_scale.keys())
     if missing:
         raise ValueError(f"prior_scale has no entry for {', '.join(missing)}: give one number for all, or one for each site.")

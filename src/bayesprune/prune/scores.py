@@ -220,7 +220,7 @@ def evidence(posterior: PyTree, prior_scale: PyTree = None) -> PyTree:
     _check_nodes(posterior)
     if prior_scale is not None:
         for value in jax.tree.leaves(prior_scale):
-            check_positive(value, "prior_scale")
+            check_positive(value, "prior_scale", several=True)
         posterior = trees.map_nodes(lambda q, scale: q.under(scale), posterior, trees.broadcast(prior_scale, posterior))
     check_evidence(posterior)
     return trees.map_nodes(lambda q: -q.gain(), posterior)

@@ -31,8 +31,8 @@ class Paced:
 
     def __post_init__(self) -> None:
         self.check_pace()
-        check_not_negative(self.temperature, "temperature")
         check_number(self.temperature, "temperature")
+        check_not_negative(self.temperature, "temperature")
 
     def check_pace(self) -> None:
         """Refuse a step size and numbers of cycles and steps that are none."""

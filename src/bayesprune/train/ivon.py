@@ -96,8 +96,8 @@ def ivon(
     """
     check_settings(learning_rate, h0, clip, b1=b1, b2=b2)
     for name, value in (("num_rows", num_rows), ("weight_decay", weight_decay)):
-        check_positive(value, name)
         check_number(value, name)
+        check_positive(value, name)
     factor = h0 + weight_decay if rescale else 1.0
 
     def numbers() -> tuple[jax.Array, jax.Array]:
@@ -160,13 +160,13 @@ def check_settings(learning_rate: Any, h0: ArrayLike, clip: ArrayLike | None, **
     if not callable(learning_rate):
         check_number(learning_rate, "learning_rate")
         check_positive(learning_rate, "learning_rate")
-    check_positive(h0, "h0")
     check_number(h0, "h0")
+    check_positive(h0, "h0")
     for name, share in shares.items():
         check_within(share, name, "[0, 1)", "it is the share of the old mean")
     if clip is not None:
-        check_positive(clip, "clip")
         check_number(clip, "clip")
+        check_positive(clip, "clip")
 
 
 def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:

@@ -57,7 +57,8 @@ class Categorical:
             raise ValueError(f"class_weights must be numbers, got {self.class_weights!r}: write Categorical.balanced(y).")
         if self.class_weights is not None:
             weights = np.asarray(self.class_weights)
-            check_not_negative(weights if np.iscomplexobj(weights) else weights.astype(np.float64), "class_weights")
+            numbers = weights if np.iscomplexobj(weights) else weights.astype(np.float64)
+            check_not_negative(numbers, "class_weights", several=True)
             if not weights.any():
                 raise ValueError("class_weights are all 0, and no label would count: leave them out, or weigh one class.")
             object.__setattr__(self, "class_weights", tuple(map(float, np.ravel(weights))))

@@ -23,7 +23,7 @@ def read_start(start: GivenArray | None) -> Any:
     """The mean at outputs of zero, as a number, a tuple of one for each output, or None for 1; others are refused."""
     if start is None:
         return None
-    check_positive(start, "start")
+    check_positive(start, "start", several=True)
     means = tuple(map(float, np.ravel(np.asarray(start))))
     return means[0] if len(means) == 1 else means
 

@@ -9,7 +9,7 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
-from bayesprune.core.checks import check_name
+from bayesprune.core.checks import check_name, is_number
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods.protocol import Likelihood
 
@@ -66,11 +66,11 @@ def check_given(value: Any, name: str, meaning: str, most: float = math.inf, lim
 
     Beyond ``most`` a density is a difference of log-gammas that single precision does not hold, and the law is its ``limit``.
     """
-    if value is not None and (
-        isinstance(value, bool | np.bool_ | str) or np.iscomplexobj(value) or not 0 < value < float("inf")
-    ):
-        raise ValueError(f"{name} must be positive ({meaning}), or None to learn it; got {value!r}.")
-    if value is not None and value > most:
+    if value is None:
+        return
+    if np.ndim(value) or not is_number(value) or not 0 < value < math.inf:
+        raise ValueError(f"{name} must be positive ({meaning}), one number, or None to learn it; got {value!r}.")
+    if value > most:
         raise ValueError(
             f"{name} must be at most {most:,.0f}, got {value!r}: beyond it single precision does not hold the density, and the "
             f"law is nearly its limit: take {limit}."

@@ -61,6 +61,8 @@ class Normal:
 
     def __post_init__(self) -> None:
         learned.check_noise(self.noise, (learned.PER_OUTPUT, learned.SHARED, KNOWN))
+        if not isinstance(self.scale, str) or self.scale != PREDICTED:
+            learned.check_given(self.scale, "scale", "the noise's standard deviation, or 'predicted'")
         if self.known and self.scale is not None:
             raise ValueError(f"scale={self.scale!r} and noise='known' say two things of the noise: leave one of them out.")
         if self.heteroscedastic and self.noise == learned.SHARED:
@@ -68,8 +70,6 @@ class Normal:
                 "noise='shared' is of a noise that is learned, and scale='predicted' has the network give one for each target: "
                 "leave one of them out, or write a likelihoods.Custom whose scale is one output."
             )
-        if self.scale != PREDICTED:
-            learned.check_given(self.scale, "scale", "the noise's standard deviation, or 'predicted'")
         check_positive(self.noise_shape, "noise_shape")
         check_positive(self.noise_rate, "noise_rate")
 

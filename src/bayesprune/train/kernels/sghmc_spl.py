@@ -77,16 +77,13 @@ class SGHMCSPL(Paced):
 
     def __post_init__(self) -> None:
         self.check_pace()
-        if self.temperature is not None:
-            check_not_negative(self.temperature, "temperature")
         check_number(self.momentum, "momentum")
         check_within(self.momentum, "momentum", "[0, 1)", "at 1 nothing would ever slow down")
-        check_positive(self.push, "push")
-        check_not_negative(self.rate, "rate")
-        check_not_negative(self.decay, "decay")
         for name in ("temperature", "push", "rate", "decay"):  # of arrays each column of the weights would have its own
-            if (value := getattr(self, name)) is not None:
+            if (value := getattr(self, name)) is not None or name != "temperature":
                 check_number(value, name)
+                check_not_negative(value, name)
+        check_positive(self.push, "push")
         check_integer(self.num_rows, "num_rows", minimum=0)
 
     def init(self, params: Any) -> SPLState:
