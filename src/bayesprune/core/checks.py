@@ -60,8 +60,7 @@ def check_within(value: Any, name: str, interval: str, meaning: str = "") -> Non
     if isinstance(value, jax.core.Tracer):
         return
     low, high = map(float, interval[1:-1].split(","))
-    number = np.ndim(value) == 0 and is_number(value)
-    inside = number and low <= float(value) <= high
+    inside = is_number(value) and low <= float(value) <= high
     ends = {low} if interval[0] == "(" else set()
     ends |= {high} if interval[-1] == ")" else set()
     if not inside or float(value) in ends:
@@ -92,23 +91,27 @@ def check_finite_number(value: ArrayLike, name: str) -> None:
 def _check_numbers(value: Any, what: str, passes: Callable[[np.ndarray], np.ndarray], name: str, several: bool = False) -> None:
     if isinstance(value, jax.core.Tracer):
         return
-    array = np.asarray(value)
-    if not (is_number(value) and (several or not array.ndim) and np.isfinite(array).all() and passes(array).all()):
-        raise ValueError(f"{name} must be {what}, got {value!r}{'' if several or not array.ndim else ': give one number'}.")
+    if not (is_number(value, several) and np.isfinite(array := np.asarray(value)).all() and passes(array).all()):
+        remedy = ": give one number" if np.ndim(value) and not several else ""
+        raise ValueError(f"{name} must be {what}, got {value!r}{remedy}.")
 
 
 def check_number(value: Any, name: str) -> None:
     """Refuse what is not one real number: names, None, arrays. A traced value cannot be looked at and passes."""
     if isinstance(value, jax.core.Tracer):
         return
-    if isinstance(value, bool) or np.ndim(value) or not is_number(value):
+    if not is_number(value):
         raise TypeError(f"{name} must be one number, got {value!r}: give a number such as 0.1.")
 
 
-def is_number(value: object) -> bool:
-    """Whether it is a real number, of an array all are; booleans are none."""
+def is_number(value: object, several: bool = False) -> bool:
+    """Whether it is one real number, or ``several`` of them; booleans are none.
+
+    >>> is_number(0.1), is_number([0.1]), is_number([0.1], several=True), is_number(True), is_number("0.1")
+    (True, False, True, False, False)
+    """
     array = np.asarray(value)
-    return bool(jnp.issubdtype(array.dtype, np.number)) and not np.iscomplexobj(array)
+    return (several or not array.ndim) and bool(jnp.issubdtype(array.dtype, np.number)) and not np.iscomplexobj(array)
 
 
 def check_integer(value: object, name: str, minimum: int = 1) -> None:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from bayesprune.core.checks import check_finite_number, check_integer, check_name, check_positive, check_within
+from bayesprune.core.checks import check_integer, check_name, check_positive, check_within, is_number
 from bayesprune.core.types import Node
 from bayesprune.formulas.dirac_slab import optimal_log_inclusion
 from bayesprune.model import select
@@ -66,9 +66,10 @@ class DiracSlab:
         if isinstance(self.log_inclusion, str):
             check_name("log_inclusion", self.log_inclusion, OPTIMAL, "Or give log lam, a negative number.")
             return
-        check_finite_number(self.log_inclusion, "log_inclusion")
-        if self.log_inclusion >= 0:
-            raise ValueError(f"log_inclusion must be negative, got {self.log_inclusion}: it is log lam, of a probability.")
+        if not (is_number(self.log_inclusion) and -math.inf < self.log_inclusion < 0):
+            raise ValueError(
+                f"log_inclusion must be negative and finite, got {self.log_inclusion}: it is log lam, of a probability."
+            )
 
     @property
     def family(self) -> MeanFieldFamily:

@@ -75,7 +75,7 @@ class Horseshoe:
         check_positive(self.tau0, "tau0")
         check_name("form", self.form, FORMS)
         if self.slab is not None:
-            check_positive(self.slab, "slab")
+            check_positive(self.slab, "slab", several=True)
             if np.shape(self.slab) != (2,):
                 raise ValueError(f"slab must be shape and rate, such as (2.0, 6.0), or None, got {self.slab!r}.")
             object.__setattr__(self, "slab", tuple(self.slab))

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from numpyro.distributions import constraints
 from numpyro.distributions.kl import kl_divergence
 
-from bayesprune.core.checks import check_finite_number
+from bayesprune.core.checks import is_number
 from bayesprune.core.types import Array
 from bayesprune.formulas import truncated_log_normal as formulas
 from bayesprune.formulas.truncated_log_normal import quantile
@@ -66,9 +66,8 @@ class UnitNoise:
     prunable: ClassVar[Predicate] = staticmethod(select.hidden_kernels)
 
     def __post_init__(self) -> None:
-        check_finite_number(self.low, "low")
-        if self.low >= HIGH:
-            raise ValueError(f"low must be below 0, got {self.low}: it bounds log theta, and theta is at most 1.")
+        if not (is_number(self.low) and -math.inf < self.low < HIGH):
+            raise ValueError(f"low must be finite and below 0, got {self.low}: it bounds log theta, and theta is at most 1.")
 
     @property
     def family(self) -> NoisyPoints:

@@ -4,7 +4,6 @@ import inspect
 import math
 from typing import Any
 
-import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
@@ -68,7 +67,7 @@ def check_given(value: Any, name: str, meaning: str, most: float = math.inf, lim
     """
     if value is None:
         return
-    if np.ndim(value) or not is_number(value) or not 0 < value < math.inf:
+    if not is_number(value) or not 0 < value < math.inf:
         raise ValueError(f"{name} must be positive ({meaning}), one number, or None to learn it; got {value!r}.")
     if value > most:
         raise ValueError(
