@@ -79,7 +79,7 @@ class Judge(StandIn):
 def test_forms_and_folds_are_left_out_first(ticking, limit, form, left_out, fits) -> None:
     choice, judge = forms.FormChoice(("plain", "steps"), 3, 0.2), Judge({"plain": -1.0, "steps": 0.0}, limit=limit)
     x, y = np.zeros((100, 1)), np.zeros(100)
-    chosen, _, conformity = judge.choose(choice, x, y, 1000)
+    chosen, _, conformity, *_ = judge.choose(choice, x, y, 1000)
     assert chosen == (choosing.Chosen(form),) and (conformity is None) == ("held_out" in left_out)
     assert judge._budget.left_out == left_out and judge.fits == fits
 

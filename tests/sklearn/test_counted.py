@@ -6,7 +6,7 @@ from scipy import stats
 
 import bayesprune as bp
 from bayesprune.sklearn import counted, network, tails
-from bayesprune.sklearn.regressor import _law_of
+from bayesprune.sklearn.law_of_targets import law_of
 from bayesprune.sklearn.thresholds import found_by_whole_rows
 
 RNG = np.random.default_rng(0)
@@ -99,8 +99,7 @@ def test_counts_are_counts_of_however_many_rows() -> None:
     y[:200] = np.nan
     found = found_by_whole_rows(0, x, y).whole
     assert (
-        found.targets.shape == found.residuals.shape == (10_000, 1)
-        and _law_of(found.targets, found.residuals) is network.COUNTS
+        found.targets.shape == found.residuals.shape == (10_000, 1) and law_of(found.targets, found.residuals) is network.COUNTS
     )
 
 
@@ -108,9 +107,9 @@ def test_a_number_that_many_rows_share_is_no_mode_to_foresee() -> None:
     """Amounts of which half are zero: their tails are heavy, and the density of a t at the zeros has no bound."""
     rng = np.random.default_rng(5)
     spent = np.where(rng.random(600) < 0.5, 0.0, rng.exponential(2.0, 600))[:, None]
-    assert tails.is_heavy(spent - spent.mean()) and _law_of(spent, spent - spent.mean()) is network.LEARNED_NOISE
+    assert tails.is_heavy(spent - spent.mean()) and law_of(spent, spent - spent.mean()) is network.LEARNED_NOISE
     heavy = rng.standard_t(2.0, (600, 1))
-    assert _law_of(heavy, heavy) is network.HEAVY_NOISE
+    assert law_of(heavy, heavy) is network.HEAVY_NOISE
 
 
 @pytest.mark.slow

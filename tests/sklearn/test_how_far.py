@@ -66,7 +66,7 @@ class Estimator(StandIn):
 @pytest.mark.parametrize("folds", [1, 2])
 def test_what_is_chosen_is_a_form_a_cut_and_a_temperature_and_intervals_are_of_them(folds: int) -> None:
     estimator, x, y = Estimator(), np.zeros((100, 1)), np.zeros(100)
-    (chosen,), held, wrong = estimator.choose(forms.FormChoice(("plain",), folds, 0.2), x, y, 500)
+    (chosen,), held, wrong, *_ = estimator.choose(forms.FormChoice(("plain",), folds, 0.2), x, y, 500)
     assert chosen.form == "plain" and chosen.rung == 1 and chosen.members == (member_called("1"),) * folds
     np.testing.assert_allclose(chosen.temperature, np.exp(0.1))
     assert (wrong == 1.0).all() and len(wrong) == 20 * folds
@@ -77,7 +77,7 @@ def test_what_is_chosen_is_a_form_a_cut_and_a_temperature_and_intervals_are_of_t
 def test_cuts_between_are_not_tried_where_nothing_is_lost_by_the_hardest() -> None:
     estimator, x, y = Estimator(), np.zeros((100, 1)), np.zeros(100)
     estimator.nats = (-0.51, -0.5, -0.495)
-    (chosen,), _, wrong = estimator.choose(forms.FormChoice(("plain",), 1, 0.2), x, y, 500)
+    (chosen,), _, wrong, *_ = estimator.choose(forms.FormChoice(("plain",), 1, 0.2), x, y, 500)
     assert chosen.rung == 0 and chosen.temperature == 1.0 and estimator.cuts == [0, 2]
     assert (wrong == 0.0).all()
 

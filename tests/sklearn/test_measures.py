@@ -51,9 +51,10 @@ class BesideConstants(StandIn):
 def test_a_fit_says_where_constants_are_ahead(constants: float | None, warns: bool) -> None:
     estimator = BesideConstants({"plain": -0.5}, constants)
     x, y, choice = np.zeros((100, 1)), np.arange(100.0), forms.FormChoice(("plain",), 1, 0.2)
+    behind = estimator.choose(choice, x, y).behind
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.choose(choice, x, y)
+        measures.warn_of_held_out(behind, len(y))
     said = [str(one.message) for one in caught]
     assert len(said) == warns and all("worse than without X, by 0.1 nats a row" in one and "100 rows" in one for one in said)
 
@@ -113,7 +114,8 @@ def test_of_targets_that_are_all_the_same_one_thing_is_said() -> None:
         warnings.simplefilter("always")
         gaps.check_targets(np.full(40, 7.0))
         assert tails.scale(np.zeros(5), 3.0) == 0.0
-        measures.warn_of_held_out(np.full(40, -9.0), None, NONE, np.full(40, 7.0), [])
+        behind = measures.behind_constants(np.full(40, -9.0), None, NONE, np.full(40, 7.0), [])
+        measures.warn_of_held_out(behind, 40)
     assert [str(one.message) for one in caught] == ["y is 7.0 in every row: there is nothing to learn."]
 
 

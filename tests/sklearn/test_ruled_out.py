@@ -70,7 +70,7 @@ class WithTrees(StandIn):
 def test_thresholds_are_tried_unless_trees_are_behind(form: str, trees: float | None, tried: bool) -> None:
     estimator = WithTrees({"plain": -0.5, form: -0.1}, trees)
     x, y, choice = np.zeros((100, 1)), np.zeros(100), forms.FormChoice(("plain", form), 1, 0.2)
-    (chosen,), _, wrong = estimator.choose(choice, x, y)
+    (chosen,), _, wrong, *_ = estimator.choose(choice, x, y)
     assert chosen.form == (form if tried or form == "components" else "plain") and estimator._budget.left_out == {}
     assert len(estimator.fits) == (1 if chosen.form == "plain" else 2)
     assert (wrong == estimator.nats[chosen.form]).all() and len(wrong) == 20

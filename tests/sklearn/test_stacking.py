@@ -40,7 +40,7 @@ def test_what_rows_were_foreseen_is_that_of_the_mixture() -> None:
     """Intervals are calibrated by what is predicted with, and each form goes with its fits to the folds."""
     estimator = StandIn({"plain": -0.5, "linear": -0.6, "steps": -9.0}, stacks=True)
     x, y, choice = np.zeros((300, 1)), np.zeros(300), forms.FormChoice(("plain", "linear", "steps"), 2, 0.2)
-    chosen, _, conformity = estimator.choose(choice, x, y)
+    chosen, _, conformity, *_ = estimator.choose(choice, x, y)
     assert [one.form for one in chosen] == ["plain", "linear"]
     assert [member.network for member in chosen[1].members] == ["fit 3 of linear", "fit 4 of linear"]
     wanted = sum(one.weight * estimator.nats[one.form] for one in chosen)
@@ -57,7 +57,7 @@ def test_fits_to_two_thirds_of_the_rows_do_not_predict() -> None:
 def test_one_network_is_of_one_form() -> None:
     estimator = StandIn({"plain": -0.5, "linear": -0.45}, stacks=False)
     x, y, choice = np.zeros((300, 1)), np.zeros(300), forms.FormChoice(("plain", "linear"), 1, 0.2)
-    chosen, _, conformity = estimator.choose(choice, x, y)
+    chosen, _, conformity, *_ = estimator.choose(choice, x, y)
     assert chosen == (choosing.Chosen("linear"),) and (conformity == -0.45).all()
 
 

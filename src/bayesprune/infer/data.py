@@ -14,7 +14,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
-from bayesprune.core.checks import check_fields, check_integer, has_fields
+from bayesprune.core.checks import check_integer
+from bayesprune.core.fields import check_fields, has_fields
 from bayesprune.core.numbers import numbers_of, real_numbers
 from bayesprune.core.same import array_digest
 from bayesprune.core.send import send_all

@@ -4,7 +4,8 @@ import jax
 import numpy as np
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
-from bayesprune.core.checks import check_fields, check_integer, check_key
+from bayesprune.core.checks import check_integer, check_key
+from bayesprune.core.fields import check_fields
 from bayesprune.core.given import RandomKey
 from bayesprune.core.numbers import arrays_in, real_numbers, rows_in, without_mask
 from bayesprune.core.types import Dataset

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.core.checks import check_fields, check_params
+from bayesprune.core.checks import check_params
+from bayesprune.core.fields import check_fields
 from bayesprune.core.given import GivenArray, GivenRows, RandomKey
 from bayesprune.core.numbers import arrays_in, without_mask
 from bayesprune.core.types import Dataset, Mask, Standalone

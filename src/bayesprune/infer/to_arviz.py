@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_fields
+from bayesprune.core.fields import check_fields
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.masks import gone
 from bayesprune.core.numbers import arrays_in, real_numbers

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.core import masks, trees
-from bayesprune.core.checks import check_fields, check_function, check_key, check_mask, check_object, check_positive, check_site
+from bayesprune.core.checks import check_function, check_key, check_mask, check_object, check_positive, check_site
 from bayesprune.core.compiling import quickly
+from bayesprune.core.fields import check_fields
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
 from bayesprune.core.masks import gone

@@ -3,7 +3,7 @@
 import copy
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -28,6 +28,18 @@ from bayesprune.sklearn.reading import WithRows
 from bayesprune.sklearn.thresholds import FoundByRows
 from bayesprune.sklearn.training_rows import TrainingRows
 from bayesprune.sklearn.whole import WithCompact
+
+
+class Tried(NamedTuple):
+    """The forms that held-out rows speak for, what their fits to all rows take, what was said of losses on the way, and of
+    numbers what they were standardised by."""
+
+    made: choosing.Choice
+    table: TrainingRows
+    learn: choosing.Learn
+    num_steps: int
+    said: list[str]
+    units: Any = None
 
 
 class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithKnobs):
@@ -90,7 +102,7 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         choice = forms.read_choice(self.form, self.held_out, preset, self.num_steps, hidden, x[:, self._reading.free])
         return choice if self._stacks(choice) else forms.without(choice, forms.TREES)
 
-    def _train(
+    def _tried(
         self,
         x: np.ndarray,
         y: np.ndarray,
@@ -98,8 +110,8 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
         num_outputs: int,
         choice: forms.FormChoice,
         found: FoundByRows | None,
-    ) -> None:
-        """Choose forms by held-out rows, fit them to all, cut, and read off what is left; sets the fitted attributes."""
+    ) -> Tried:
+        """Choose forms by held-out rows."""
         network.read_prior(self.prior, *x.shape)  # refused before there is a fit
         cutting.check(self.method, self.density)
         hidden, activation = network.read_hidden(self.hidden), network.read_activation(self.activation)
@@ -132,18 +144,25 @@ class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithK
             return self._learn(read, recipe, x[rows], y[rows], course, steps, len(x), *watches)
 
         with held_back() as said:
-            chosen, held, self._conformity = choosing.choose(self, choice, table, learn, num_steps)
+            return Tried(choosing.choose(self, choice, table, learn, num_steps), table, learn, num_steps, said)
+
+    def _train(self, tried: Tried) -> None:
+        """Fit the chosen forms to all rows, cut, and read off what is left; sets the fitted attributes."""
+        (chosen, held, self._conformity, _, behind), table, learn, num_steps, said, _ = tried
+        measures.warn_of_held_out(behind, len(table.y))
+        with held_back() as later:
             fits = self._fitted_to_all(chosen, table, learn, num_steps)
+        said += later
         self.form_, self.temperature_ = chosen[0].form, chosen[0].temperature
         self.weights_ = {form.form: form.weight for form in chosen}
         by_folds = {form.form: [self._settled(member, form) for member in form.members] for form in chosen}
         self._law = mixture.of_fits(self.weights_, fits, by_folds)
         self._hold()
         if said and self._conformity is None:
-            measures.warn_of_fitted(self, table.x, y, said[-1])
+            measures.warn_of_fitted(self, table.x, table.y, said[-1])
         self._folds = mixture.of_each_fold(self.weights_, by_folds)
         if self._folds:
-            self._calibrate([(table.x[rows], y[rows]) for rows in held])
+            self._calibrate([(table.x[rows], table.y[rows]) for rows in held])
 
     def _fitted_to_all(
         self, chosen: Sequence[choosing.Chosen], table: TrainingRows, learn: choosing.Learn, num_steps: int

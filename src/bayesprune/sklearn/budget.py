@@ -44,6 +44,10 @@ class Budget:
         """Seconds."""
         return self.limit - (clock() - self.begun)
 
+    def has_half(self) -> bool:
+        """Whether at least half of the time is left: as much as there was until now."""
+        return not self.limited or self.left() > self.limit / 2
+
     def watches(self, num_steps: int, after: int = 0) -> "tuple[Deadline, ...]":
         """Callbacks that end a fit of so many steps if these and ``after`` more would take too long; none without a limit."""
         return (Deadline(self, num_steps, after),) if self.limited else ()

@@ -72,7 +72,7 @@ class BayesianSparseClassifier(ClassifierMixin, SparseNetwork):
             return fit_thresholds(np.random.RandomState(self._seed), x[rows], labels[rows], labels=True)
 
         found = FoundByRows(find(np.arange(len(x))), find) if THRESHOLDS in choice.forms else None
-        self._train(x, labels.astype(np.int32), likelihood, outputs, choice, found)
+        self._train(self._tried(x, labels.astype(np.int32), likelihood, outputs, choice, found))
         return self
 
     def predict_set(self, X: ArrayLike | Any, level: float | Any = 0.9) -> Bool[np.ndarray, "rows classes"]:

@@ -10,21 +10,18 @@ from sklearn.metrics import r2_score
 
 from bayesprune.core import numbers
 from bayesprune.core.checks import check_level
-from bayesprune.data.scaling import Scaling
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.refit_noise import LOC, SCALE, learns_noise
-from bayesprune.model.likelihoods import Masked, NegativeBinomial, Normal, StudentT
+from bayesprune.model.likelihoods import Masked, Normal, StudentT
 from bayesprune.model.likelihoods.masked import of_observed
-from bayesprune.sklearn import densities, gaps, network
+from bayesprune.sklearn import densities, gaps, law_of_targets, network
 from bayesprune.sklearn.annealing import is_auto
-from bayesprune.sklearn.base import SparseNetwork
+from bayesprune.sklearn.base import SparseNetwork, Tried
 from bayesprune.sklearn.choosing import Judged
 from bayesprune.sklearn.conformal import known, scores_of_numbers, threshold
-from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.frames import check_digits
-from bayesprune.sklearn.tails import costs_the_mean, is_heavy, is_tied
 from bayesprune.sklearn.thresholds import found_by_whole_rows
 
 Values = Float64[np.ndarray, "rows *outputs"]
@@ -154,16 +151,19 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         columns, observed = gaps.with_gaps(whole.reshape((len(whole), -1)), missing), of_observed(likelihood)
         choice = self._plan(x)
         found = found_by_whole_rows(self._seed, x, columns) if choice.needs_a_forest else None
+
+        def tried(observed: Any) -> Tried:
+            likelihood = gaps.masked(network.started(observed, columns), missing)
+            self._target_scaling = law_of_targets.scaling_of(columns, observed)
+            scaled = self._target_scaling.apply(columns)
+            outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
+            targets = scaled[:, 0] if scaled.shape[1] == 1 else scaled
+            return self._tried(x, targets, likelihood, outputs, choice, found)._replace(units=self._target_scaling)
+
         if found is not None and is_auto(self.likelihood):
-            observed = _law_of(found.whole.targets, found.whole.residuals)
-        heavy = observed is network.HEAVY_NOISE
-        shifts = isinstance(observed, Normal | StudentT)
-        likelihood = gaps.masked(network.started(observed, columns), missing)
-        as_it_is = Scaling(np.zeros(columns.shape[1]), np.ones(columns.shape[1]))
-        self._target_scaling = gaps.scaling_of(columns, robust=heavy) if shifts else as_it_is
-        scaled = self._target_scaling.apply(columns)
-        outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
-        self._train(x, scaled[:, 0] if scaled.shape[1] == 1 else scaled, likelihood, outputs, choice, found)
+            self._train(law_of_targets.best_tried(tried, found.whole.targets, found.whole.residuals, self._budget))
+        else:
+            self._train(tried(observed))
         return self
 
     def predict(self, X: ArrayLike | Any, return_std: bool = False, interval: float | Any | None = None) -> Any:
@@ -196,6 +196,10 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
                 ends[0] = np.maximum(ends[0], 0.0)
             found.append(np.stack([self._in_units(end, self._target_scaling.loc) for end in ends], axis=-1))
         return tuple(found)
+
+    def _train(self, tried: Tried) -> None:
+        self._target_scaling = tried.units
+        super()._train(tried)
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         y = np.asarray(y, np.float64).reshape((len(x), -1))
@@ -272,14 +276,6 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _law_of(y: np.ndarray, residuals: np.ndarray) -> NegativeBinomial | StudentT | Normal:
-    """Counts, heavy tails or Gaussian noise, by a forest's residuals of the same rows, (rows, outputs)."""
-    if are_counts(y, residuals):
-        return network.COUNTS
-    heavy = is_heavy(residuals) and not is_tied(y) and not costs_the_mean(y, residuals, network.DEGREES)
-    return network.HEAVY_NOISE if heavy else network.LEARNED_NOISE
 
 
 def _widths(variance: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayesprune as bp
-from bayesprune.core.checks import check_no_weights
+from bayesprune.core.fields import check_no_weights
 from bayesprune.train.sources.source import as_pair
 
 X, Y, W = np.ones((4, 2), np.float32), np.ones(4, np.float32), np.ones(4, np.float32)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_no_weights
+from bayesprune.core.fields import check_no_weights
 from bayesprune.core.types import Dataset
 from bayesprune.train.sites import Example
 
