@@ -1,7 +1,7 @@
 """Which law targets have where none is given: by a forest's errors, and by what the mean is like under it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -10,12 +10,10 @@ from bayesprune.data.scaling import Scaling
 from bayesprune.model.likelihoods import NegativeBinomial, Normal, StudentT
 from bayesprune.model.likelihoods.protocol import Likelihood
 from bayesprune.sklearn import gaps, network
+from bayesprune.sklearn.base import Tried
 from bayesprune.sklearn.budget import Budget
 from bayesprune.sklearn.counted import are_counts
 from bayesprune.sklearn.tails import costs_the_mean, is_heavy, is_tied
-
-if TYPE_CHECKING:
-    from bayesprune.sklearn.base import Tried
 
 # Of the variance of y, that the mean may be foreseen worse under a law than without it: five points of R².
 WORSE = 0.05
@@ -39,11 +37,11 @@ def scaling_of(columns: np.ndarray, law: Likelihood) -> Scaling:
 
 
 def best_tried(
-    tried: Callable[[Any], "Tried"],
+    tried: Callable[[Any], Tried],
     y: Float64[np.ndarray, "rows outputs"],
     residuals: Float64[np.ndarray, "rows outputs"],
     budget: Budget,
-) -> "Tried":
+) -> Tried:
     """What is ``tried`` under the law of `law_of`; under Gaussian noise, where that law loses the mean and this does not.
 
     Where less than half of a time limit is left, nothing further is tried.
@@ -62,7 +60,7 @@ def best_tried(
 
 
 def loses_the_mean(
-    tried: "Tried", y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.ndarray, "rows outputs"]
+    tried: Tried, y: Float64[np.ndarray, "rows outputs"], residuals: Float64[np.ndarray, "rows outputs"]
 ) -> bool:
     """Whether held-out rows are foreseen worse than by a forest, of these ``residuals`` of ``y``, by more than (21.39) allows.
 
@@ -81,12 +79,12 @@ def loses_the_mean(
     return bool(np.mean(_missed(tried) - forest) > WORSE)
 
 
-def is_ahead(other: "Tried", first: "Tried") -> bool:
+def is_ahead(other: Tried, first: Tried) -> bool:
     """Whether another law foresees the mean better by as much."""
     return other.made.foreseen is not None and bool(np.mean(_missed(first) - _missed(other)) > WORSE)
 
 
-def _missed(tried: "Tried") -> Float64[np.ndarray, " outputs"]:
+def _missed(tried: Tried) -> Float64[np.ndarray, " outputs"]:
     """Mean squares of what was missed of held-out rows, as shares of the variance of y."""
     rows, y = np.concatenate(tried.made.held), _columns(tried.table.y)
     assert tried.made.foreseen is not None
