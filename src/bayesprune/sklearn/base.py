@@ -13,6 +13,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.tracing import check_process
 from bayesprune.core.types import Sparsifier
+from bayesprune.data.scaling import Scaling
 from bayesprune.infer.end_of_fit import held_back
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
@@ -31,15 +32,15 @@ from bayesprune.sklearn.whole import WithCompact
 
 
 class Tried(NamedTuple):
-    """The forms that held-out rows speak for, what their fits to all rows take, what was said of losses on the way, and of
-    numbers what they were standardised by."""
+    """The forms that held-out rows speak for, what their fits to all rows take, what was said of losses on the way, and what
+    numbers were standardised by."""
 
     made: choosing.Choice
     table: TrainingRows
     learn: choosing.Learn
     num_steps: int
     said: list[str]
-    units: Any = None
+    units: Scaling = Scaling(0.0, 1.0)
 
 
 class SparseNetwork(WithRows, WithDraws, reasons.WithReasons, WithCompact, WithKnobs):
