@@ -1,6 +1,5 @@
 """A law that loses the mean of y gives way to Gaussian noise, where that does not."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,17 +8,20 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import r2_score
 
 import bayesprune as bp
-from bayesprune.sklearn import law_of_targets, network
+from bayesprune.sklearn import choosing, law_of_targets, network
+from bayesprune.sklearn.base import Tried
 from bayesprune.sklearn.budget import Budget
+from bayesprune.sklearn.training_rows import TrainingRows
 
 HEAVY = np.random.default_rng(0).standard_t(2.0, (400, 1))
 GAUSSIAN = np.random.default_rng(0).standard_normal((400, 1))
 
 
-def tried(y: np.ndarray, foreseen: np.ndarray, rows: np.ndarray) -> Any:
+def tried(y: np.ndarray, foreseen: np.ndarray | None, rows: np.ndarray) -> Tried:
     """Two folds that held these rows out; ``foreseen``: their means."""
-    made = SimpleNamespace(held=np.array_split(rows, 2), foreseen=np.stack([foreseen, np.square(foreseen) + 1.0], axis=-1))
-    return SimpleNamespace(made=made, table=SimpleNamespace(y=y))
+    moments = None if foreseen is None else np.stack([foreseen, np.square(foreseen) + 1.0], axis=-1)
+    made = choosing.Choice((), tuple(np.array_split(rows, 2)), foreseen=moments)
+    return Tried(made, TrainingRows(np.zeros((len(y), 1)), y, 0, Budget()), lambda *_: None, 0, [])
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -44,9 +46,7 @@ def test_the_mean_is_lost_where_r2_is_five_points_behind_the_forests(outputs: in
 def test_nothing_is_compared_with_gaps_or_nothing_held_out() -> None:
     y, rows = GAUSSIAN.copy(), np.arange(100)
     assert law_of_targets.loses_the_mean(tried(y, y[rows] + 9.0, rows), y, 0.1 * y)
-    nothing = tried(y, y[rows] + 9.0, rows)
-    nothing.made.foreseen = None
-    assert not law_of_targets.loses_the_mean(nothing, y, 0.1 * y)
+    assert not law_of_targets.loses_the_mean(tried(y, None, rows), y, 0.1 * y)
     y[0] = np.nan
     assert not law_of_targets.loses_the_mean(tried(y, y[rows] + 9.0, rows), y[1:], 0.1 * y[1:])
 
@@ -73,6 +73,14 @@ def test_what_is_tried(y, first: float, second: float, left: float, laws: list[s
     best = law_of_targets.best_tried(of, y, y, budget)
     assert [law for law, _ in under] == [getattr(network, name) for name in laws]
     assert best is under[kept][1] and budget.left_out == {"forms": under[kept][0]}
+
+
+def test_the_t_of_the_name_is_the_one_that_is_found() -> None:
+    law = network.read_likelihood("student_t")
+    assert law is network.HEAVY_NOISE is law_of_targets.law_of(HEAVY, HEAVY)
+    low, middle, high = np.quantile(HEAVY, (0.25, 0.5, 0.75))
+    scaling = law_of_targets.scaling_of(HEAVY, law)
+    np.testing.assert_allclose([scaling.loc.item(), scaling.scale.item()], [middle, (high - low) / 1.349], rtol=1e-3)
 
 
 @pytest.mark.slow

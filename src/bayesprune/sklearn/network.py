@@ -37,6 +37,7 @@ SHAPE, RATE = 1.0, 1e-3  # of the prior of the noise's precision
 LEARNED_NOISE = Normal(noise_shape=SHAPE, noise_rate=RATE)
 DEGREES = 3.0  # of freedom: outliers pull little, and the noise still has a variance
 HEAVY_NOISE = StudentT(df=DEGREES, noise_shape=SHAPE, noise_rate=RATE)
+OF_STANDARDISED = {"auto": LEARNED_NOISE, "normal": LEARNED_NOISE, "student_t": HEAVY_NOISE}
 # By the exponential one of 220 new rows was predicted at 597, and had 3: `trips` of benchmarks/tabular_real.md.
 COUNTS = NegativeBinomial(link="softplus")
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
@@ -141,8 +142,8 @@ def counts_rows(prior: object) -> bool:
 def read_likelihood(likelihood: str | Likelihood | Any) -> Any:
     """The likelihood of a name; or an object of numbers, with whatever knobs."""
     if isinstance(likelihood, str):
-        if likelihood in ("auto", "normal"):
-            return LEARNED_NOISE
+        if likelihood in OF_STANDARDISED:
+            return OF_STANDARDISED[likelihood]
         known = {name: found for name, found in named.all_named().items() if named.CLASSES not in found.kinds}
         check_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
         return known[likelihood].make(1)

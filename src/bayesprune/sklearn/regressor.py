@@ -87,11 +87,11 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
             Student's t of three degrees of freedom, where the errors have heavy tails, and are not so skewed that its location
             is far from their mean (`tails.costs_the_mean`), if held-out rows are then foreseen about as well as by the forest
             (21.39); else "normal", its noise refitted after the cut (`bayesprune.refit_noise`), of precision Gamma(1, 0.001)
-            a priori; "predicted_noise" (Gaussian, its scale the
-            network's output for each row); "student_t" (outliers); "poisson" or "negative_binomial" (counts); "beta" (shares
-            in (0, 1)); or an object of
-            `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales are in units of its
-            standard deviation; of all others it is taken as it is. Of counts, outputs of zero stand for about the mean of y.
+            a priori; "predicted_noise" (Gaussian, its scale the network's output for each row); "student_t" (outliers: the t
+            above, y standardised by median and quartiles); "poisson" or "negative_binomial" (counts); "beta" (shares in
+            (0, 1)); or an object of `bayesprune.likelihoods`. Of `Normal` and `StudentT`, y is standardised, and their scales
+            are in units of its standard deviation; of all others it is taken as it is. Of counts, outputs of zero stand for
+            about the mean of y.
         random_state: a whole number makes fits and predictions repeatable; or a NumPy ``RandomState``, or None.
         verbose: show a progress bar of the fit.
 
