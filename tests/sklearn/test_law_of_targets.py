@@ -89,7 +89,8 @@ def test_a_code_among_counts_does_not_cost_the_fit() -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((400, 6))
     y = np.where(x[:, 0] + 0.3 * rng.standard_normal(400) > 1.0, 999.0, rng.poisson(rng.exponential(3.0, 400)))
-    model = bp.BayesianSparseRegressor(random_state=0).fit(x[:300], y[:300])
+    one_form = {"hidden": (20,), "form": "steps", "held_out": 0.3, "num_steps": 1000, "num_samples": 20}
+    model = bp.BayesianSparseRegressor(**one_form, random_state=0).fit(x[:300], y[:300])
     forest = RandomForestRegressor(random_state=0).fit(x[:300], y[:300]).score(x[300:], y[300:])
     assert isinstance(model.bnn_.likelihood, bp.likelihoods.Normal)
     assert model.score(x[300:], y[300:]) > forest - 0.1  # as counts it is .5 behind on the rows held out, of 300
