@@ -14,7 +14,6 @@ import contextlib
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
@@ -23,7 +22,7 @@ import real_tables
 import rivals
 import tabular_few
 import tabular_real
-from tabular_drawn import named
+from tabular_drawn import Cell, named
 
 from bayesprune import cells
 from bayesprune.model.likelihoods.masked import of_observed
@@ -51,14 +50,6 @@ OTHERS = named("""
     Ecdat Crime mix
 """)
 NAMES = DRAWN | OTHERS
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One model on one table."""
-
-    data: str
-    model: str
 
 
 CELLS = tuple(Cell(data, model) for data in NAMES for model in MODELS)
