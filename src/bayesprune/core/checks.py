@@ -83,11 +83,6 @@ def check_not_negative(value: ArrayLike, name: str, several: bool = False) -> No
     _check_numbers(value, "finite and not negative", lambda numbers: numbers >= 0, name, several)
 
 
-def check_finite_number(value: ArrayLike, name: str) -> None:
-    """Refuse what is no finite number. A traced value cannot be looked at and passes."""
-    _check_numbers(value, "finite", lambda numbers: numbers == numbers, name)
-
-
 def _check_numbers(value: Any, what: str, passes: Callable[[np.ndarray], np.ndarray], name: str, several: bool = False) -> None:
     if isinstance(value, jax.core.Tracer):
         return

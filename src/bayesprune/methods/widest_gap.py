@@ -1,5 +1,6 @@
 """Whole groups by the noise of their scale, cut where the widest gap between them is."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import check_finite_number, check_name, check_positive
+from bayesprune.core.checks import check_name, check_positive, is_number
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.scales import GaussianScale, LogNormalScale
@@ -56,8 +57,8 @@ class WidestGap:
             object.__setattr__(self, "threshold", tuple(sorted(self.threshold.items())))
         given: Any = dict(self.threshold).values() if isinstance(self.threshold, tuple) else (self.threshold,)
         for value in given:
-            if value is not None:
-                check_finite_number(value, "threshold")
+            if value is not None and not (is_number(value) and math.isfinite(value)):
+                raise ValueError(f"threshold must be finite, got {value!r}: leave it out to cut at the widest gap.")
 
     @property
     def needs(self) -> Needs:

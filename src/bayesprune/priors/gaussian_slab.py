@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesprune.core.checks import check_finite_number, check_positive
+from bayesprune.core.checks import check_positive, is_number
 from bayesprune.formulas.mixture import inclusion_log_odds
 from bayesprune.model import select
 from bayesprune.model.families import MeanFieldFamily
@@ -66,8 +66,9 @@ class GaussianSlab(Independent):
             raise ValueError(
                 f"spike_scale must be below slab_scale, got {self.spike_scale} and {self.slab_scale}: the slab is the wide one."
             )
-        check_finite_number(self.slab_probability, "slab_probability")
-        if not 0 < np.float32(self.slab_probability) < 1:  # the densities hold it as a float32
+        if not (
+            is_number(self.slab_probability) and 0 < np.float32(self.slab_probability) < 1
+        ):  # the densities hold it as a float32
             raise ValueError(f"slab_probability must lie in (0, 1) and not round to 0 or 1, got {self.slab_probability}.")
 
     @property

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesprune.core.checks import check_density, check_not_negative
+from bayesprune.core.checks import check_density, is_number
 from bayesprune.core.types import Pruned
 
 DENSITIES = (1.0, 0.75, 0.5, 0.35, 0.25, 0.2, 0.15, 0.1, 0.075, 0.05, 0.035, 0.025, 0.02, 0.015, 0.01)
@@ -61,7 +61,8 @@ def prune_to_tolerance(
         raise ValueError("densities is empty: give at least one, such as (1.0, 0.5, 0.1).")
     for density in densities:
         check_density(density, "densities")
-    check_not_negative(tolerance, "tolerance")
+    if not (is_number(tolerance) and tolerance >= 0):
+        raise ValueError(f"tolerance must be at least 0, got {tolerance}: 0.05 accepts a loss 5 % higher.")
     order = np.array(sorted(set(map(float, densities)), reverse=True))
     losses = np.full(len(order), np.nan)
     best = prune(float(order[0]))

@@ -155,16 +155,18 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
 
         def tried(observed: Any) -> Tried:
             likelihood = gaps.masked(network.started(observed, columns), missing)
-            self._target_scaling = law_of_targets.scaling_of(columns, observed)
-            scaled = self._target_scaling.apply(columns)
+            units = law_of_targets.scaling_of(columns, observed)
+            scaled = units.apply(columns)
             outputs = scaled.shape[1] * (2 if isinstance(observed, Normal) and observed.heteroscedastic else 1)
             targets = scaled[:, 0] if scaled.shape[1] == 1 else scaled
-            return self._tried(x, targets, likelihood, outputs, choice, found)._replace(units=self._target_scaling)
+            return self._tried(x, targets, likelihood, outputs, choice, found)._replace(units=units)
 
         if found is not None and is_auto(self.likelihood):
-            self._train(law_of_targets.best_tried(tried, found.whole.targets, found.whole.residuals, self._budget))
+            best = law_of_targets.best_tried(tried, found.whole.targets, found.whole.residuals, self._budget)
         else:
-            self._train(tried(observed))
+            best = tried(observed)
+        self._target_scaling = best.units
+        self._train(best)
         return self
 
     def predict(self, X: ArrayLike | Any, return_std: bool = False, interval: float | Any | None = None) -> Any:
@@ -197,10 +199,6 @@ class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetw
                 ends[0] = np.maximum(ends[0], 0.0)
             found.append(np.stack([self._in_units(end, self._target_scaling.loc) for end in ends], axis=-1))
         return tuple(found)
-
-    def _train(self, tried: Tried) -> None:
-        self._target_scaling = tried.units
-        super()._train(tried)
 
     def _judged(self, x: np.ndarray, y: np.ndarray) -> Judged:
         y = np.asarray(y, np.float64).reshape((len(x), -1))
