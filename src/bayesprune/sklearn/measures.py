@@ -145,7 +145,7 @@ def behind_constants(
 def warn_of_held_out(behind: float, num_rows: int) -> None:
     """Warn of `behind_constants`, where it is not 0."""
     if behind:
-        _warn(f"held-out rows are predicted worse than without X, by {behind:.2g} nats a row", num_rows, stacklevel=5)
+        _warn(f"held-out rows are predicted worse than without X, by {behind:.2g} nats a row", num_rows)
 
 
 def warn_of_fitted(estimator: Any, x: np.ndarray, y: np.ndarray, said: str) -> None:
@@ -159,16 +159,16 @@ def warn_of_fitted(estimator: Any, x: np.ndarray, y: np.ndarray, said: str) -> N
     if constants is None:
         floor = baseline(estimator.bnn_.likelihood, y)
         if floor is None:
-            warnings.warn(said, UserWarning, stacklevel=4)
+            warnings.warn(said, UserWarning, stacklevel=5)
             return
         constants = np.full(len(y), -floor / len(y))
     lead = np.maximum(constants, WORST) - np.maximum(estimator._judged(x, y).nats, WORST)
     if np.ptp(y) and not is_behind(lead):
-        _warn("the rows that were fitted are predicted no better than without X", len(y), stacklevel=5)
+        _warn("the rows that were fitted are predicted no better than without X", len(y))
 
 
-def _warn(what: str, num_rows: int, stacklevel: int) -> None:
-    """``stacklevel``: of the caller of ``fit``."""
+def _warn(what: str, num_rows: int) -> None:
+    """In the name of the caller of ``fit``: between lie the function here, ``_train``, ``fit`` and what undoes it."""
     remedy = "Do the rows of X and y belong together? More rows, or fewer columns, may help."
     why = f"either X says nothing of y, or {num_rows} rows are too few to learn it from"
-    warnings.warn(f"{what}: {why}. {remedy}", UserWarning, stacklevel=stacklevel)
+    warnings.warn(f"{what}: {why}. {remedy}", UserWarning, stacklevel=6)
