@@ -30,8 +30,7 @@ CHOICES = ("evidence", "default", "held_out")
 # Data set -> hidden units of an MLP; LeNet-5 where there are none.
 SEEN = {"digits": (100, 100), "fashion_mnist": (100, 100), "breast_cancer": (50,), "wine": (50,)}
 UNSEEN = {
-    "mnist": (100, 100),
-    "cifar10": None,
+    "mnist": None,
     "iris": (50,),
     "uci/concrete_compression_strength": (50,),
     "uci/energy_efficiency": (50, 50),
@@ -67,7 +66,7 @@ def parts(name: str) -> tuple[bp.Dataset, bp.Dataset, bp.Dataset]:
         mean, scale = x.mean(axis=0), x.std(axis=0)
         train, test = (bp.Dataset(((a - mean) / scale).astype(np.float32), b.astype(np.int32)) for a, b in ((x, y), (xt, yt)))
     else:
-        train, test = bp.data.load(name)
+        train, test = bp.data.load(name, pad=0 if (SEEN | UNSEEN)[name] else 32)
     rng = np.random.default_rng(0)
     rows, judge = rng.permutation(len(train.x))[:TRAINED_ON], rng.permutation(len(test.x))[:JUDGED_BY]
     of = lambda data, part: bp.Dataset(np.asarray(data.x)[part], np.asarray(data.y)[part])  # noqa: E731
