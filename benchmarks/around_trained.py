@@ -33,7 +33,7 @@ UNSEEN = {
     "mnist": None,
     "iris": (50,),
     "uci/concrete": (50,),
-    "uci/energy": (50, 50),
+    "uci/boston_housing": (50,),
     "uci/power_plant": (50,),
     "uci/wine_quality_red": (50,),
     "uci/yacht": (50,),
