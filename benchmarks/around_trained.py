@@ -136,32 +136,34 @@ def judged(bnn: bp.BNN, params: Any, mask: Any, test: bp.Dataset, draws: int, li
 
 def _table(names: Any, curvature: str) -> Callable[[cells.Found], str]:
     """A row for each network."""
+    head = [
+        "data",
+        "trained by",
+        "trained alone",
+        "by evidence",
+        "default",
+        "by held-out rows",
+        "default, linearised",
+        "factor",
+    ]
+    head += ["evidence: density / NLL cut", "default: density / NLL cut"] if curvature == "diag" else []
 
     def table(found: cells.Found) -> str:
-        rows = []
-        for cell in CELLS:
-            if cell.data in names and cell.curvature == curvature and cell in found:
-                one = found[cell]
-                both = lambda choice, digits=3: f"{one[f'{choice}/nll']:.{digits}f} ({one[f'{choice}/score']:.3f})"  # noqa: B023, E731
-                row = [cell.data.removeprefix("uci/"), cell.how, both("trained"), *map(both, CHOICES)]
-                row += [f"{one['default/linearised']:.3f}" if one["classes"] else "-", f"{one['default/factor']:,.0f}"]
-                if curvature == "diag":
-                    row += [f"{one[f'{c}/density']:.2f} / {one[f'{c}/pruned']:.3f}" for c in ("evidence", "default")]
-                rows.append(row)
-        head = [
-            "data",
-            "trained by",
-            "trained alone",
-            "by evidence",
-            "default",
-            "by held-out rows",
-            "default, linearised",
-            "factor",
-        ]
-        head += ["evidence: density / NLL cut", "default: density / NLL cut"] if curvature == "diag" else []
+        planned = [cell for cell in CELLS if cell.data in names and cell.curvature == curvature]
+        rows = [[cell.data.removeprefix("uci/"), cell.how, *_figures(found.get(cell), len(head) - 2)] for cell in planned]
         return cells.table(head, rows, "ll" + "r" * (len(head) - 2))
 
     return table
+
+
+def _figures(one: cells.Record | None, number: int) -> list[str]:
+    """The first so many."""
+    if one is None:
+        return [cells.MISSING] * number
+    shown = [f"{one[f'{name}/nll']:.3f} ({one[f'{name}/score']:.3f})" for name in ("trained", *CHOICES)]
+    shown += [f"{one['default/linearised']:.3f}" if one["classes"] else "-", f"{one['default/factor']:,.0f}"]
+    cut = [f"{one[f'{name}/density']:.2f} / {one[f'{name}/pruned']:.3f}" for name in CHOICES[:2] if f"{name}/density" in one]
+    return (shown + cut)[:number]
 
 
 TABLES: dict[str, Callable[[cells.Found], str]] = {

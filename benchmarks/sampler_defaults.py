@@ -81,8 +81,7 @@ def _table(names: tuple[str, ...], ways: tuple[str, ...]) -> Callable[[cells.Fou
             for kernel in KERNELS:
                 for prior in PRIORS:
                     of = [found.get(Cell(data, kernel, prior, way)) for way in ways]
-                    if any(of):
-                        rows.append([data.removeprefix("uci/"), kernel, prior, *map(_shown, of)])
+                    rows.append([data.removeprefix("uci/"), kernel, prior, *map(_shown, of)])
         return cells.table(["data", "kernel", "prior", *ways], rows, "lll" + "r" * len(ways))
 
     return table
