@@ -112,3 +112,27 @@ def test_what_a_fit_refuses_is_refused(rng_key) -> None:
         bp.price(rng_key, bnn, data, num_steps=0)
     with pytest.raises(ValueError, match="probe_seconds"):
         bp.price(rng_key, bnn, data, num_steps=3, probe_seconds=0)
+
+
+@pytest.mark.slow
+def test_chains_and_the_networks_that_they_keep_are_priced(rng_key, tmp_path) -> None:
+    bnn = bp.BNN(bp.nets.MLP((300,), 3), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=(4,))
+    data, settings = programs.classes(), {"num_steps": 40, "batch_size": 20, "num_samples": 5, "num_chains": 3}
+    told = bp.price(rng_key, bnn, data, of=bp.fit_sgmcmc, probe_seconds=1e-3, **settings)
+    fit = bp.fit_sgmcmc(rng_key, bnn, data, progress=False, **settings)
+    assert told.steps == fit.losses.size == 120 and told.acts == told.evaluations == 0 and told.step_seconds > 0
+    fit.save(tmp_path / "fit")
+    assert abs(told.file_bytes / (tmp_path / "fit").stat().st_size - 1) < 0.1
+    samples = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(fit.params))
+    alone = bp.price(rng_key, bnn, data, of=bp.fit_sgmcmc, probe_seconds=1e-3, **settings | {"num_chains": 1})
+    np.testing.assert_allclose(told.memory_bytes - alone.memory_bytes, samples * 2 / 3, rtol=0.1)
+
+
+def test_other_calls_have_no_price(rng_key) -> None:
+    bnn, data = programs.small_bnn(), programs.classes()
+    with pytest.raises(ValueError, match=r"of must be bp\.fit_svi or bp\.fit_sgmcmc"):
+        bp.price(rng_key, bnn, data, of=bp.predict)
+    with pytest.raises(ValueError, match="chains one after another"):
+        bp.price(rng_key, bnn, data, of=bp.fit_sgmcmc, num_steps=4, num_chains=2, chain_method="vectorized")
+    with pytest.raises(TypeError, match="estimator"):
+        bp.price(rng_key, bnn, data, of=bp.fit_sgmcmc, num_steps=4, estimator="weight")

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from bayesprune.core.checks import check_positive
+from bayesprune.core.checks import check_positive, got
 from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.shown import line
 from bayesprune.core.types import PyTree
-from bayesprune.infer.laid_out import lay_out
+from bayesprune.infer.chain_starts import chain_starts
+from bayesprune.infer.laid_out import SEQUENTIAL, lay_out, lay_out_chains
 from bayesprune.infer.predict import blocks_of, check_inputs, mean_over, networks
+from bayesprune.infer.sgmcmc import fit_sgmcmc
 from bayesprune.infer.svi import fit_svi
 from bayesprune.model.bnn import BNN
 from bayesprune.model.program import Program
@@ -78,10 +80,11 @@ def price(
     program: BNN | Program | Any,
     data: GivenData,
     *,
+    of: Callable[..., FitResult] | Any = fit_svi,
     probe_seconds: float | int = 1.0,
     **arguments: object,
 ) -> Price:
-    """What ``fit_svi(rng_key, program, data, **arguments)`` will cost, before it runs.
+    """What ``fit_svi(rng_key, program, data, **arguments)`` will cost, before it runs; or `fit_sgmcmc`, as ``of`` says.
 
     The fit is checked and compiled as it will be, and its steps, acts and evaluations are tried: a few of each. Memory is what
     the compiled loop says of itself, and the copy of the parameters that is kept for the day the loss is not finite; or, where
@@ -89,14 +92,17 @@ def price(
     written, no callback is called; the fit that follows in this process compiles nothing anew, and takes that much less.
 
     Args:
-        rng_key, program, data, arguments: of `fit_svi`. With ``early_stop`` the price is that of all steps.
+        rng_key, program, data, arguments: of the fit. With ``early_stop`` the price is that of all steps.
+        of: `fit_svi`; or `fit_sgmcmc`, of chains one after another: steps, acts and evaluations of all, and the networks that
+            they keep are among the bytes held and in the file.
         probe_seconds: how long steps are tried, at least; a busy machine needs more for the same certainty.
 
     Returns:
         A `Price`, whose ``seconds`` is the sum.
 
     Raises:
-        TypeError: an argument that `fit_svi` does not have. ValueError, TypeError, DivergedError: as of `fit_svi`.
+        TypeError: an argument that the fit does not have. ValueError: ``of`` is another function, or of chains at once.
+            ValueError, TypeError, DivergedError: as of the fit.
 
     Example:
         >>> import jax, bayesprune as bp
@@ -108,28 +114,48 @@ def price(
         (1000, True, True)
     """
     check_positive(probe_seconds, "probe_seconds")
-    bound = inspect.signature(fit_svi).bind(rng_key, program, data, **arguments)
-    bound.apply_defaults()
-    laid = lay_out(bound.arguments | {"checkpoint": None, "checkpoint_every": None, "callbacks": (), "callback_every": None})
+    laid, chains, networks_kept = _laid_out(of, rng_key, program, data, arguments)
     few = min(FEW, laid.periods.num_steps)
     cold, _ = _timed(lambda: _fit(laid, few))
     warm, tried = _timed(lambda: _fit(laid, few))
     memory_bytes, kept_bytes, data_bytes, step_seconds = _of_loop(laid, probe_seconds)
     step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
     acts, evaluations = _acts(laid, few, warm), _evaluations(laid, tried)
+    samples_bytes = networks_kept * _size(tried.params)
     return Price(
         max(cold - warm, 0.0) + acts.compile_seconds + evaluations.compile_seconds,
-        max(warm - few * step_seconds, 0.0),
+        chains * max(warm - few * step_seconds, 0.0),
         step_seconds,
-        laid.periods.num_steps,
+        chains * laid.periods.num_steps,
         acts.seconds,
-        acts.number,
+        chains * acts.number,
         evaluations.seconds,
-        evaluations.number,
-        max(memory_bytes, kept_bytes + evaluations.memory_bytes),
+        chains * evaluations.number,
+        max(memory_bytes, kept_bytes + evaluations.memory_bytes) + samples_bytes,
         data_bytes,
-        _file_bytes(tried, laid.periods.num_steps) + acts.file_bytes + evaluations.file_bytes,
+        (samples_bytes or _file_bytes(tried)) + 4 * chains * laid.periods.num_steps + acts.file_bytes + evaluations.file_bytes,
     )
+
+
+def _laid_out(
+    of: object, rng_key: RandomKey, program: object, data: GivenData, arguments: dict[str, Any]
+) -> tuple[Laid, int, int]:
+    """The run, of the first of several chains; how many there are, and how many networks all keep: none of a fit by SVI."""
+    if of not in (fit_svi, fit_sgmcmc):
+        raise ValueError(f"of must be bp.fit_svi or bp.fit_sgmcmc, got {got(of)}: other calls have no price.")
+    bound = inspect.signature(of).bind(rng_key, program, data, **arguments)  # type: ignore[arg-type]
+    bound.apply_defaults()
+    asked = bound.arguments | {"checkpoint": None, "checkpoint_every": None, "callbacks": (), "callback_every": None}
+    if of is fit_svi:
+        return lay_out(asked), 1, 0
+    if asked["chain_method"] != SEQUENTIAL:
+        raise ValueError(
+            f"price is of chains one after another, and chain_method={asked['chain_method']!r} runs all at once: leave it out; "
+            "memory is then about that of one chain times their number."
+        )
+    laid, _ = lay_out_chains(asked)
+    starts = chain_starts(laid, asked["bnn"], asked["init"], asked["init_params"], 1)
+    return laid._replace(given=starts[0]), asked["num_chains"], asked["num_chains"] * asked["num_samples"]
 
 
 def _of_loop(laid: Laid, probe_seconds: float) -> tuple[int, int, int, float]:
@@ -233,13 +259,12 @@ def _of_evaluation(laid: Laid, tried: FitResult) -> int:
     return 2 * _size(block) + int(said.temp_size_in_bytes + said.output_size_in_bytes)
 
 
-def _file_bytes(tried: FitResult, num_steps: int) -> int:
-    """Bytes of the saved fit: those of a short one, and the losses that it lacks."""
+def _file_bytes(tried: FitResult) -> int:
+    """Bytes of a saved fit but for its losses."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fit.safetensors"
         tried.save(path)
-        missing = (num_steps - len(tried.losses)) * np.asarray(tried.losses).itemsize
-        return path.stat().st_size + missing
+        return path.stat().st_size - np.asarray(tried.losses).nbytes
 
 
 def _seconds(value: float) -> str:
