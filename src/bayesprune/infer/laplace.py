@@ -98,16 +98,16 @@ def laplace(
             is said; or "marginal" [P^-1]_ii, whatever the others are, from all of P. Of "full", "marginal", its default, or of
             each array given the others, "conditional". The exact evidence of a removal, (20.1), asks for marginal ones.
         num_draws: of "ggn": random directions for each row in place of all its outputs; their sum has the same mean.
-        excess: see (25.9). None: the precisions of the evidence as they are, as rounds of training under them ask for. Those
-            that are given, or "own", stay as they are, with a warning if draws do not keep to it.
+        excess: see (25.9). None: the precisions of the evidence as they are. Those that are given, or "own", stay as they are,
+            with a warning if draws do not keep to it.
         eval_data: rows that were not trained on, to choose by in place of (25.9): by the mean density of drawn networks.
         max_bytes: what the curvature may take.
 
     Returns:
         A `FitResult` without a state. ``losses`` holds one number, minus the log evidence in nats; ``history``
         "laplace/prior_precision" of each group, of "own" of each array, "laplace/log_likelihood", and of (25.9) the
-        "laplace/factor" on the precisions and what it compares, "laplace/expected_rise" and "laplace/rise", nats a row.
-        ``params`` say the priors that were chosen.
+        "laplace/factor" on these precisions and what it compares, "laplace/expected_rise" and "laplace/rise", nats a row.
+        ``params`` say the priors, the factor in them.
 
     Raises:
         ValueError: an unknown name; ``params_or_fit`` is not of this network, or holds samples; the prior is no Gaussian about
@@ -158,12 +158,11 @@ def laplace(
         _posterior, _prepared(sums.form, form), form=form, marginal=variances == "marginal", joint=curvature != "diag"
     )
     draws = Draws(stream(rng_key, OfACurvature.DRAWING), bnn, trained, density, {s: send(whole.nodes[s].unit) for s in specs})
-    found, notes = in_reach(posterior, asked, draws, lambda found: _nodes(found, whole), data, held_out, excess)
-    params = _params(bnn, whole, specs, found, asked)
-    nats = float(sums.log_likelihood)
-    history = {"laplace/prior_precision": found.delta, "laplace/log_likelihood": np.asarray([nats])} | notes
-    evidence = nats + found.evidence
-    return FitResult(params, None, np.asarray([-evidence], np.float32), whole.mask, history)
+    best = posterior(asked)
+    found, notes = in_reach(best, posterior, asked, draws, lambda found: _nodes(found, whole), data, held_out, excess)
+    params, nats = _params(bnn, whole, specs, found, asked), float(sums.log_likelihood)
+    history = {"laplace/prior_precision": best.delta, "laplace/log_likelihood": np.asarray([nats])} | notes
+    return FitResult(params, None, np.asarray([-nats - best.evidence], np.float32), whole.mask, history)
 
 
 def _check(curvature: str, structure: str, variances: str | None, num_draws: int | None) -> str:

@@ -79,6 +79,7 @@ class Draws:
 
 
 def in_reach(
+    first: FoundGaussian,
     posterior: Callable[[Asked], FoundGaussian],
     asked: Asked,
     draws: Draws,
@@ -89,9 +90,8 @@ def in_reach(
 ) -> tuple[FoundGaussian, dict[str, np.ndarray]]:
     """The posterior whose draws keep to (25.9), or foresee held-out rows best, and what the history says of it.
 
-    ``posterior``: of precisions asked; where they are not chosen by the evidence, it stays as it is.
+    ``first``: that of the evidence's precisions, or of those that are given, where it stays; ``posterior``: of any.
     """
-    first = posterior(asked)
     if excess is None and held_out is None:
         return first, {}
     rows = _some(data)
