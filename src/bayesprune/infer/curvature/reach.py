@@ -46,35 +46,39 @@ class Draws:
     def __init__(
         self, rng_key: jax.Array, bnn: BNN, trained: Trained, density: LogDensity, units: Mapping[str, jax.Array]
     ) -> None:
-        self._rng_key, self._means = rng_key, trained.weights
+        self._rng_key, self._trained, self._units = rng_key, trained, dict(units)
 
+        # All arrays are arguments: as constants of a program they would be kept twice.
         @jax.jit
         @by_one_thread
-        def nats(weights: Arrays, x: ArrayTree, y: ArrayTree) -> jax.Array:
+        def nats(trained: Trained, weights: Arrays, x: ArrayTree, y: ArrayTree) -> jax.Array:
             return jax.vmap(density)(outputs_of_rows(bnn, trained, weights, x), y)
 
         @jax.jit
-        def pair(key: jax.Array, nodes: dict[str, Node]) -> tuple[Arrays, Arrays]:
+        def pair(key: jax.Array, nodes: dict[str, Node], means: Arrays, units: Arrays) -> tuple[Arrays, Arrays]:
             keys = dict(zip(nodes, jax.random.split(key, len(nodes)), strict=True))
             drawn = {site: node.draw(keys[site]) * units[site] for site, node in nodes.items()}
-            return drawn, {site: 2 * trained.weights[site] - weights for site, weights in drawn.items()}
+            return drawn, {site: 2 * means[site] - weights for site, weights in drawn.items()}
 
         self._nats, self._pair = nats, pair
 
     def at_the_means(self, data: Dataset) -> np.ndarray:
         """Of the trained network, (rows,)."""
-        return self._of(self._means, data)
+        return self._of(self._trained.weights, data)
 
     def of(self, nodes: dict[str, Node], data: Dataset) -> np.ndarray:
         """Of the networks drawn, (2 * PAIRS, rows)."""
-        keys = [jax.random.fold_in(self._rng_key, send(index, np.uint32)) for index in range(PAIRS)]
-        return np.stack([self._of(weights, data) for key in keys for weights in self._pair(key, nodes)])
+        found = []
+        for index in range(PAIRS):
+            key = jax.random.fold_in(self._rng_key, send(index, np.uint32))
+            found += [self._of(weights, data) for weights in self._pair(key, nodes, self._trained.weights, self._units)]
+        return np.stack(found)
 
     def _of(self, weights: Arrays, data: Dataset) -> np.ndarray:
         parts = []
         for first in range(0, rows_in(data.x), AT_ONCE):
             x, y = jax.tree.map(lambda leaf, at=first: send(leaf[at : at + AT_ONCE]), (data.x, data.y))
-            parts.append(np.asarray(self._nats(weights, x, y), np.float64))
+            parts.append(np.asarray(self._nats(self._trained, weights, x, y), np.float64))
         return np.concatenate(parts)
 
 
