@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesprune.core.numbers import rows_in
-from bayesprune.core.send import send
+from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset, Node
 from bayesprune.infer.curvature.directions import LogDensity
@@ -68,7 +68,7 @@ class Draws:
 
     def of(self, nodes: dict[str, Node], data: Dataset) -> np.ndarray:
         """Of the networks drawn, (2 * PAIRS, rows)."""
-        found = []
+        found, nodes = [], send_all(nodes)  # a unit may be a number of Python's
         for index in range(PAIRS):
             key = jax.random.fold_in(self._rng_key, send(index, np.uint32))
             found += [self._of(weights, data) for weights in self._pair(key, nodes, self._trained.weights, self._units)]
