@@ -46,8 +46,8 @@ def test_the_dead_are_drawn_from_the_prior_and_the_living_stay(rng_key, name) ->
     data = programs.classes()
     example = Example.of(data)
     recipe = make_recipe(
-        bnn, example, 60, optimizer=sgld.SGLD(1e-6), sparsifier=KeepAll(), kl_weight=bp.schedules.Constant(1.0), estimator="weight",
-        num_particles=1,
+        bnn, example, 60, optimizer=sgld.SGLD(1e-6), sparsifier=KeepAll(), kl_weight=bp.schedules.Constant(1.0),
+        estimator="weight", num_particles=1,
     )  # fmt: skip
     sites = sites_of(bnn, example)
     params, mutable = sites.initial(rng_key, data)
