@@ -20,7 +20,7 @@ def ascend(
     for number, key in enumerate(jax.random.split(rng_key, rounds)):
         fit = bp.fit_svi(key, bnn, train, **settings, **init)
         if number < rounds - 1:
-            around = bp.laplace(key, bnn, fit, train, prior_precision="unit", num_draws=1)
+            around = bp.laplace(key, bnn, fit, train, prior_precision="unit", num_draws=1, excess=None)
             variables, bnn = fit.net_params(bnn), under(bp.priors.Empirical(around))
             init = {"init_params": bp.from_trained(bnn, variables)}
     return bnn, fit

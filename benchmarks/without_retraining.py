@@ -100,7 +100,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
 
 
 def _around(cell: Cell, bnn: bp.BNN, fit: Any, train: bp.Dataset, share: str) -> Any:
-    return bp.laplace(jax.random.key(cell.seed), bnn, fit, train, prior_precision=share, num_draws=1)
+    return bp.laplace(jax.random.key(cell.seed), bnn, fit, train, prior_precision=share, num_draws=1, excess=None)
 
 
 def _cuts(bnn: bp.BNN, fit: Any, around: dict[str, Any], rows: np.ndarray, density: float) -> Any:

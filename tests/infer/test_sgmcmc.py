@@ -13,7 +13,7 @@ import scipy.stats
 from numpyro.infer import MCMC, NUTS
 
 import bayesprune as bp
-from bayesprune.infer.laid_out import _moving
+from bayesprune.infer.laid_out import _moving, steps_to_keep
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import current_sample
 from bayesprune.posteriors.samples import draws_of
@@ -447,3 +447,23 @@ def test_arviz_reads_samples(rng_key) -> None:
         fit.to_arviz({"f": outputs[:30]})
     with pytest.raises(ValueError, match="params hold no samples"):
         bp.fit_svi(rng_key, bnn, data, num_steps=1, progress=False).to_arviz()
+
+
+def test_networks_are_kept_evenly_over_the_last_halves() -> None:
+    plain, cycled = bp.kernels.SGLD(1e-4), bp.kernels.SGLD(1e-4, num_cycles=2, num_steps=100)
+    assert steps_to_keep(plain, 100, 0, 5, None, widest=100) == (60, 70, 80, 90, 100)
+    assert steps_to_keep(cycled, 100, 0, 4, None, widest=100) == (38, 50, 88, 100)
+    assert steps_to_keep(plain, 100, 0, 5, None, widest=3) == (88, 91, 94, 97, 100)  # with a sparsifier an epoch
+
+
+@pytest.mark.parametrize("name", ["SGLD", "SGHMC"])
+def test_a_sampler_as_it_comes_learns_the_digits(name: str) -> None:
+    train, test = bp.data.load("digits")
+    bnn = bp.BNN(
+        bp.nets.MLP((30,), 10), prior=bp.priors.Flat(), likelihood=bp.likelihoods.Categorical(), input_shape=train.x.shape[1:]
+    )
+    fit = bp.fit_sgmcmc(
+        jax.random.key(0), bnn, train, num_steps=2000, batch_size=64, kernel=getattr(bp.kernels, name)(), progress=False
+    )
+    found = bp.evaluate(jax.random.key(1), bnn, fit.params, test)
+    assert found["accuracy"] > 0.93 and found["nll"] < 0.25

@@ -132,3 +132,12 @@ def test_a_frame_with_gaps_is_fitted_and_judged_as_an_array_is() -> None:
     np.testing.assert_array_equal(other.predict(X), model.predict(X))
     assert other.score(X, TYPES["arrow"]) == model.score(X, WITH)
     np.testing.assert_array_equal(other.log_density(X, TYPES["Float64"]), model.log_density(X, WITH))
+
+
+def test_targets_that_reach_too_far_for_single_precision_are_scaled_by_their_deviation() -> None:
+    y = 10.0 ** np.linspace(-44, 50, 200)[:, None]
+    scaled = gaps.scaling_of(y, robust=True).apply(y)
+    assert np.isfinite(np.square(scaled.astype(np.float32))).all()
+    near = np.random.default_rng(0).standard_t(2.0, (500, 1))
+    low, high = np.quantile(near, (0.25, 0.75))
+    np.testing.assert_allclose(gaps.scaling_of(near, robust=True).scale, (high - low) / 1.349, rtol=1e-3)

@@ -9,6 +9,17 @@ from jaxtyping import Array, Float, Real
 
 from bayesprune.core.checks import check_density, check_integer, check_not_negative, check_positive, check_within
 
+__all__ = [
+    "Constant",
+    "CosineReplacement",
+    "Cubic",
+    "CyclicalCosine",
+    "Geometric",
+    "Halving",
+    "LinearWarmup",
+]
+__dir__ = __all__.copy  # what completion offers
+
 
 def _check_order(begin: int | float, end: int | float) -> None:
     if not 0 <= begin < end < math.inf:

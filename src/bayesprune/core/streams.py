@@ -41,6 +41,12 @@ class OfANetwork(IntEnum):
     TARGETS = 2**31
 
 
+class OfACurvature(IntEnum):
+    """Of the key of a posterior from second derivatives; far from rows, which count up."""
+
+    DRAWING = 2**31
+
+
 class OfAnEstimator(IntEnum):
     """Of the key of a fitted scikit-learn estimator, by which it was trained."""
 

@@ -8,3 +8,4 @@ from bayesprune.courses.plain import Plain, paper, papers
 from bayesprune.courses.standard import Standard
 
 __all__ = ["Course", "Plain", "Plan", "Standard", "paper", "papers"]
+__dir__ = __all__.copy  # what completion offers

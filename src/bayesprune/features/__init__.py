@@ -36,3 +36,4 @@ __all__ = [
     "shapley_sampled",
     "top_fraction",
 ]
+__dir__ = __all__.copy  # what completion offers

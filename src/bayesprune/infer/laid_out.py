@@ -171,7 +171,8 @@ def lay_out_chains(arguments: Mapping[str, Any]) -> tuple[Laid, Mesh | None]:
     sparsifier = _completed(a.sparsifier, "the sparsifier", num_rows, a.num_steps)
     moving, epoch = _moving(a.bnn), -(-num_rows // batch)
     periods = _periods(a, epoch, not isinstance(sparsifier, KeepAll), a.eval_data is not None)
-    periods = periods._replace(stops=steps_to_keep(kernel, a.num_steps, a.burn_in, a.num_samples, a.sample_every, epoch))
+    widest = a.num_steps if isinstance(sparsifier, KeepAll) else epoch  # networks of before a cut are denser
+    periods = periods._replace(stops=steps_to_keep(kernel, a.num_steps, a.burn_in, a.num_samples, a.sample_every, widest))
     watch = Watchers(evaluate, held_out(a.bnn, a.eval_data, NeverStop()), 1, NeverStop(), callbacks)
     recipe = make_recipe(
         moving, feed.example, batch, optimizer=kernel, sparsifier=sparsifier, kl_weight=as_schedule(1.0, a.num_steps),
@@ -224,9 +225,12 @@ def check_begun(kernel: Kernel, num_steps: int, begun: int) -> None:
 
 
 def steps_to_keep(
-    kernel: Kernel, num_steps: int, burn_in: int, num_samples: int, every: int | None, epoch: int
+    kernel: Kernel, num_steps: int, burn_in: int, num_samples: int, every: int | None, widest: int
 ) -> tuple[int, ...]:
-    """The last ``num_samples`` networks, the same number before the end of each cycle; `ValueError` where they do not fit."""
+    """The last ``num_samples`` networks, the same number before the end of each cycle; `ValueError` where they do not fit.
+
+    ``every``: steps between two; None: evenly over the last half of a cycle, but at most ``widest``.
+    """
     check_integer(burn_in, "burn_in", minimum=0)
     asked = getattr(kernel, "num_cycles", 0)
     cycles = max(asked, 1)
@@ -250,7 +254,7 @@ def steps_to_keep(
         )
     each, room = num_samples // len(ends), min(period, ends[0] - burn_in)
     if every is None:
-        every = max(1, min(epoch, room // 2 // each))
+        every = max(1, min(widest, room // 2 // each))
     check_integer(every, "sample_every")
     if (each - 1) * every >= room:
         raise ValueError(

@@ -1,22 +1,34 @@
 """Laplace's approximation: a posterior around any trained network, from the second derivatives of its loss."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_key, check_name, unknown_name
+from bayesprune.core.checks import check_integer, check_key, check_name, check_positive, unknown_name
 from bayesprune.core.given import GivenParams, GivenRows, RandomKey
 from bayesprune.core.send import send
-from bayesprune.core.types import Pruned
+from bayesprune.core.streams import OfACurvature, stream
+from bayesprune.core.types import Dataset, Node, Pruned
 from bayesprune.infer.curvature.bytes_needed import check_bytes
 from bayesprune.infer.curvature.directions import STRUCTURES, directions, log_density
 from bayesprune.infer.curvature.forms import FORMS, hessian
-from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian, WeightGaussian, of_all, of_diagonal, of_kronecker
+from bayesprune.infer.curvature.gaussians import (
+    Asked,
+    FoundGaussian,
+    WeightGaussian,
+    bases_of,
+    of_all,
+    of_diagonal,
+    of_kronecker,
+    positive,
+)
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
 from bayesprune.infer.curvature.over_rows import sum_over_rows
 from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
+from bayesprune.infer.curvature.reach import Draws, in_reach
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
@@ -45,6 +57,8 @@ def laplace(
     prior_precision: str | float | int = "layer",
     variances: str | None = None,
     num_draws: int | None = None,
+    excess: float | int | None = 2.0,
+    eval_data: GivenRows | None = None,
     max_bytes: int = 2**32,
 ) -> FitResult:
     """A Gaussian posterior around a trained network, N(w, P^-1) with P = H + delta, without any training.
@@ -56,8 +70,17 @@ def laplace(
     with a weight decay that is about delta. `bp.bmr_prune(fit.params)`, `methods.Cut`, `predict`, `compact` and ``fit.save``
     take what comes back, whatever posterior ``bnn`` was built with.
 
+    Second derivatives hold near the weights alone, and the evidence knows nothing else: around a network of more weights than
+    its rows determine, its delta leaves them so free that drawn networks have forgotten what was learnt. So the precisions
+    that it chose are multiplied by the least power of two under which draws do as second derivatives say,
+
+      E_q[-log p(D | w')] + log p(D | w) <= excess tr(H P^-1) / 2,                                        (25.9)
+
+    or cost no more than a hundredth of a nat a row; or, given rows that were not trained on, by the one that foresees them
+    best. Of linear models with Gaussian noise it is 1.
+
     Args:
-        rng_key: a JAX random key, for ``num_draws``.
+        rng_key: a JAX random key, for ``num_draws`` and the draws of (25.9).
         bnn: a `BNN` of the network, with a prior that is a Gaussian about zero, `priors.Gaussian` or `Flat`.
         params_or_fit: a fit, of ``posterior="map"`` say, or its params; a pruned one, whose dead weights stay dead; or what was
             trained by others, in any form that `from_trained` takes.
@@ -75,16 +98,21 @@ def laplace(
             is said; or "marginal" [P^-1]_ii, whatever the others are, from all of P. Of "full", "marginal", its default, or of
             each array given the others, "conditional". The exact evidence of a removal, (20.1), asks for marginal ones.
         num_draws: of "ggn": random directions for each row in place of all its outputs; their sum has the same mean.
+        excess: see (25.9). None: the precisions of the evidence as they are, as rounds of training under them ask for. Those
+            that are given, or "own", stay as they are, with a warning if draws do not keep to it.
+        eval_data: rows that were not trained on, to choose by in place of (25.9): by the mean density of drawn networks.
         max_bytes: what the curvature may take.
 
     Returns:
         A `FitResult` without a state. ``losses`` holds one number, minus the log evidence in nats; ``history``
-        "laplace/prior_precision" of each group, of "own" of each array, and "laplace/log_likelihood". ``params`` say the
-        priors that were chosen.
+        "laplace/prior_precision" of each group, of "own" of each array, "laplace/log_likelihood", and of (25.9) the
+        "laplace/factor" on the precisions and what it compares, "laplace/expected_rise" and "laplace/rise", nats a row.
+        ``params`` say the priors that were chosen.
 
     Raises:
         ValueError: an unknown name; ``params_or_fit`` is not of this network, or holds samples; the prior is no Gaussian about
-            zero; the curvature takes more than ``max_bytes``, with the one that fits; a precision for each weight.
+            zero; the curvature takes more than ``max_bytes``, with the one that fits; a precision for each weight; precisions
+            that are given, and ``eval_data`` to choose by.
         TypeError: ``bnn`` is no `BNN`.
 
     Example:
@@ -104,9 +132,12 @@ def laplace(
     variances = _check(curvature, structure, variances, num_draws)
     check_share(prior_precision, curvature)
     check_integer(max_bytes, "max_bytes")
+    if excess is not None:
+        check_positive(excess, "excess")
     if not is_shape(bnn.output_shape):
         raise ValueError("laplace is of a network of one output array: choose one by output= of the BNN.")
     data = check_program_data(bnn, data, "data")
+    held_out = _held_out(bnn, eval_data, prior_precision)
     form, specs = _form_of(bnn, curvature, variances)
     shapes = {str(s.path): s.shape for s in bnn.layout if s.bayesian}
     wanted = {site: spec.shape for site, spec in specs.items()}
@@ -123,10 +154,15 @@ def laplace(
         find = directions(density, structure, num_draws)
         sums = sum_over_rows(rng_key, trained, data, density, find, *FORMS[form](bnn, trained, data))
     asked = _asked(whole, specs, form, prior_precision)
-    found = _posterior(sums.form, asked, form, marginal=variances == "marginal", joint=curvature != "diag")
+    posterior = partial(
+        _posterior, _prepared(sums.form, form), form=form, marginal=variances == "marginal", joint=curvature != "diag"
+    )
+    draws = Draws(stream(rng_key, OfACurvature.DRAWING), bnn, trained, density, {s: send(whole.nodes[s].unit) for s in specs})
+    found, notes = in_reach(posterior, asked, draws, lambda found: _nodes(found, whole), data, held_out, excess)
     params = _params(bnn, whole, specs, found, asked)
-    evidence = float(sums.log_likelihood) + found.evidence
-    history = {"laplace/prior_precision": found.delta, "laplace/log_likelihood": np.asarray([float(sums.log_likelihood)])}
+    nats = float(sums.log_likelihood)
+    history = {"laplace/prior_precision": found.delta, "laplace/log_likelihood": np.asarray([nats])} | notes
+    evidence = nats + found.evidence
     return FitResult(params, None, np.asarray([-evidence], np.float32), whole.mask, history)
 
 
@@ -151,6 +187,16 @@ def _check(curvature: str, structure: str, variances: str | None, num_draws: int
         if structure != "ggn":
             raise ValueError(f"num_draws is of structure='ggn', got structure={structure!r}: leave it out.")
     return variances
+
+
+def _held_out(bnn: BNN, eval_data: GivenRows | None, prior_precision: str | float | int) -> Dataset | None:
+    if eval_data is None:
+        return None
+    if not isinstance(prior_precision, str) or prior_precision == "own":
+        raise ValueError(
+            f"eval_data chooses the precision, and prior_precision={prior_precision!r} gives it: leave one of them out."
+        )
+    return check_program_data(bnn, eval_data, "eval_data")
 
 
 def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, ParamSpec]]:
@@ -178,6 +224,13 @@ def _asked(whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share
     return Asked(weights, groups, start, chosen=isinstance(share, str) and share != "own")
 
 
+def _prepared(curvature: Any, form: str) -> Any:
+    """The curvature as `_posterior` takes it: what no precision changes is computed once."""
+    if form == "diag":
+        return curvature
+    return bases_of(curvature) if form == "kron" else positive(curvature)
+
+
 def _posterior(curvature: Any, asked: Asked, form: str, marginal: bool, joint: bool) -> FoundGaussian:
     if form == "diag":
         return of_diagonal(curvature, asked)
@@ -202,6 +255,11 @@ def _params(
             prior = np.asarray(found.delta[asked.groups.members[site]] ** -0.5) / np.asarray(node.unit, np.float64)
         params[site + CHOSEN] = send(prior, jnp.result_type(float))
     return params | bnn.describe(params)
+
+
+def _nodes(found: FoundGaussian, whole: KnownWeights) -> dict[str, Node]:
+    """Of the arrays that have a Gaussian."""
+    return {site: _node(gaussian, whole, site) for site, gaussian in found.gaussians.items()}
 
 
 def _node(gaussian: WeightGaussian | None, whole: KnownWeights, site: str) -> MeanField | Correlated:

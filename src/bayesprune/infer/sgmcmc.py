@@ -82,7 +82,8 @@ def fit_sgmcmc(
         kernel: of `bayesprune.kernels`: `SGLD`, `SGHMC`, `SGHMCSPL`, `BlackJAX`, or one of your own.
         num_samples: networks that each chain keeps, the same number at the end of each of the kernel's cycles.
         burn_in: steps in which none is kept: cycles that end by then have none. With a sparsifier the first networks are dense.
-        sample_every: steps between two of a cycle; None: an epoch, or less where the last halves of the cycles hold fewer.
+        sample_every: steps between two of a cycle; None: evenly over the last half of it, with a sparsifier at most an epoch,
+            for networks of before a cut are denser.
         num_chains: chains, each from its own start.
         chain_method: "sequential", one after another through one compiled program; "vectorized", all at once in one, for
             nets that leave a machine idle; or "parallel", all at once with as many on each device of ``mesh`` (None: on each

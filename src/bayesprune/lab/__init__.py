@@ -5,3 +5,4 @@ from bayesprune.lab.entry import Entry, Fitted, rivals
 from bayesprune.lab.task import Task
 
 __all__ = ["Comparison", "Entry", "Fitted", "Task", "compare", "rivals"]
+__dir__ = __all__.copy  # what completion offers

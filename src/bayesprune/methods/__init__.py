@@ -34,4 +34,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *find()]
+    return sorted(("find", "get", "names", *find()))

@@ -10,6 +10,16 @@ from typing import Any
 from bayesprune.core.checks import check_call, check_function, check_name
 from bayesprune.model.layout import Layout, ParamPath
 
+__all__ = [
+    "everything",
+    "hidden_kernels",
+    "kernels",
+    "not_last",
+    "nothing",
+    "weights",
+]
+__dir__ = __all__.copy  # what completion offers
+
 
 def everything(path: str, shape: tuple[int, ...]) -> bool:
     """Every parameter. As ``bayesian=``, what the BMR authors do: LayerNorm, class token and position embedding included.

@@ -9,3 +9,4 @@ from bayesprune.nets.vit import ViT
 from bayesprune.nets.wide_mlp import WideMLP
 
 __all__ = ["MLP", "VGG", "LeNet5", "MLPMixer", "Mixer", "ResNet", "ResNet18", "ViT", "WideMLP"]
+__dir__ = __all__.copy  # what completion offers

@@ -33,3 +33,4 @@ __all__ = [
     "UnitNoise",
     "moped",
 ]
+__dir__ = __all__.copy  # what completion offers

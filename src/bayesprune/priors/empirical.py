@@ -21,11 +21,11 @@ REFERENCE = "dhahri2024shaving"
 class Empirical(Independent):
     """Independent Gaussians about zero with the scales that a fit's own prior has: w ~ N(0, 1/delta).
 
-    After `bp.laplace(..., prior_precision="unit")`, or "layer", those are the precisions delta that the evidence chose, a
-    number for each output of a layer; of a prior with scales of its own (`Flat`, `Horseshoe`) they are its scales' posterior
-    means. A next fit under them, and so on in rounds, ascends the evidence while it trains: what no
-    row asks for has a narrow prior then, and is near zero when it is cut. On LeNet-5 four fifths of the weights fall so
-    without a loss of accuracy and without training on (`benchmarks/without_retraining.md`).
+    After `bp.laplace(..., prior_precision="unit", excess=None)`, or "layer", those are the precisions delta that the evidence
+    chose, a number for each output of a layer; of a prior with scales of its own (`Flat`, `Horseshoe`) they are its scales'
+    posterior means. A next fit under them, and so on in rounds, ascends the evidence while it trains: what no row asks for has
+    a narrow prior then, and is near zero when it is cut. On LeNet-5 four fifths of the weights fall so without a loss of
+    accuracy and without training on (`benchmarks/without_retraining.md`).
 
     Args:
         fit: a `FitResult`, a `Pruned`, or anything with a field ``params``, of the same network.
@@ -46,7 +46,7 @@ class Empirical(Independent):
         >>> bnn, start = under(bp.priors.Gaussian()), None
         >>> for key in jax.random.split(jax.random.key(0), 2):
         ...     fit = bp.fit_svi(key, bnn, train, num_steps=100, batch_size=64, init_params=start, progress=False)
-        ...     around = bp.laplace(key, bnn, fit, train, prior_precision="unit")
+        ...     around = bp.laplace(key, bnn, fit, train, prior_precision="unit", excess=None)
         ...     trained, bnn = fit.net_params(bnn), under(bp.priors.Empirical(around))
         ...     start = bp.from_trained(bnn, trained)
 

@@ -20,6 +20,22 @@ from bayesprune.core.types import Node, PyTree
 from bayesprune.formulas import folded, folded_exponential
 from bayesprune.model.program import Trainable
 
+__all__ = [
+    "evidence",
+    "expected_abs",
+    "expected_abs_over_std",
+    "inclusion",
+    "log_expected_exp",
+    "log_expected_exp_over_std",
+    "magnitude",
+    "obd",
+    "opd",
+    "second_moment",
+    "snr",
+]
+__dir__ = __all__.copy  # what completion offers
+
+
 SURE = 1e18  # a ratio beyond which nothing is told apart behind a gate
 
 

@@ -7,3 +7,4 @@ from bayesprune.report.cite import cite
 from bayesprune.report.export import load_posterior, save_fit, save_posterior
 
 __all__ = ["bits_per_weight", "cite", "load_posterior", "save_fit", "save_posterior", "to_arviz", "write_json"]
+__dir__ = __all__.copy  # what completion offers

@@ -51,6 +51,7 @@ __all__ = [
     "training_flops",
     "weights_in_use",
 ]
+__dir__ = __all__.copy  # what completion offers
 
 
 def summary(probs: ArrayLike, y: ArrayLike) -> dict[str, float]:

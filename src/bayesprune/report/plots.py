@@ -74,8 +74,8 @@ __all__ = [
     "uncertainty_parts",
     "wandering",
 ]
+__dir__ = __all__.copy  # what completion offers
 
-Posterior = Mapping[str, Any]
 Mask = Mapping[str, ArrayLike]
 
 
@@ -198,7 +198,7 @@ def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: 
     return fig
 
 
-def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = None) -> Figure:
+def loc_cdf(posterior: Mapping[str, Any], mask: Mask | None = None, ax: Axes | None = None) -> Figure:
     """For each layer, the share of weights whose absolute posterior mean is at most x; zeros show at the left edge.
 
     ``posterior``: {site: MeanField}; with ``mask``, {site: booleans}, dead weights count as exactly zero.
@@ -234,7 +234,7 @@ def loc_cdf(posterior: Posterior, mask: Mask | None = None, ax: Axes | None = No
     return fig
 
 
-def _loc_label(posterior: Posterior) -> str:
+def _loc_label(posterior: Mapping[str, Any]) -> str:
     own_units = all(np.all(np.asarray(node.unit) == 1) for node in posterior.values())
     return "|posterior mean|" + ("" if own_units else " (in units of the prior's scale)")
 

@@ -11,6 +11,8 @@ from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.model.likelihoods.protocol import Likelihood
 from bayesprune.sklearn.bends import NORMAL_QUARTILES
 
+FARTHEST = 1e15  # robust deviations from the median
+
 
 def gaps_in(y: object, likelihood: object = None) -> np.ndarray | None:
     """Where a matrix of targets has NaN, or what a masked likelihood takes for missing; None where it has neither.
@@ -83,11 +85,15 @@ def with_gaps(columns: np.ndarray, gaps: np.ndarray | None) -> np.ndarray:
 
 
 def scaling_of(columns: np.ndarray, robust: bool = False) -> Scaling:
-    """Mean and deviation of what is there, column by column; ``robust``: median and quartiles, which outliers do not move."""
+    """Mean and deviation of what is there, column by column.
+
+    ``robust``: median and quartiles, which outliers do not move; but the deviation where half of a column is one number, or
+    some of it lies so far out that single precision has no square of it.
+    """
     if robust:
         low, loc, high = np.nanquantile(np.asarray(columns, np.float64), (0.25, 0.5, 0.75), axis=0)
-        plain = scaling_of(columns)
-        return Scaling(loc, np.where(high > low, (high - low) / NORMAL_QUARTILES, plain.scale))
+        plain, wide = scaling_of(columns), (high - low) / NORMAL_QUARTILES
+        return Scaling(loc, np.where(np.nanmax(np.abs(columns - loc), axis=0) < FARTHEST * wide, wide, plain.scale))
     if not np.issubdtype(columns.dtype, np.floating) or not np.isnan(columns).any():
         return fit_scaling(columns)
     parts = [fit_scaling(column[~np.isnan(column)]) for column in columns.T]

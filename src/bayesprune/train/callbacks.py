@@ -12,6 +12,14 @@ from typing import Any
 from bayesprune.core.checks import got
 from bayesprune.train.result import Moment
 
+__all__ = [
+    "Figures",
+    "to_jsonl",
+    "to_logger",
+]
+__dir__ = __all__.copy  # what completion offers
+
+
 Send = Callable[[dict[str, float], int], Any]
 
 

@@ -11,6 +11,10 @@ from bayesprune.core.types import PyTree
 from bayesprune.posteriors.params import kind_of
 from bayesprune.train.kernels.sghmc_spl import SGHMCSPL
 
+__all__ = ["make_optimizer", "sghmc_spl"]
+__dir__ = __all__.copy  # what completion offers
+
+
 MOMENTUM = 0.9
 ADAPTIVE = {"adabelief": optax.scale_by_belief, "adam": optax.scale_by_adam}
 NAMES = (*ADAPTIVE, "sgd")

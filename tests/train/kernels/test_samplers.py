@@ -285,7 +285,7 @@ def test_refusals() -> None:
         kernel = bp.kernels.SGHMCSPL(num_cycles=0)
         kernel.step(jax.random.key(0), GRADIENT, START, kernel.init(START))
     with pytest.raises(ValueError, match="num_steps of the kernel is not known"):
-        kernel = bp.kernels.SGHMC(num_cycles=2)
+        kernel = bp.kernels.SGHMC(1e-3, num_cycles=2)
         kernel.step(jax.random.key(0), GRADIENT, START, kernel.init(START))
 
 
@@ -295,3 +295,16 @@ def test_arrays_in_the_place_of_numbers_are_refused() -> None:
         for name in names:
             with pytest.raises(TypeError, match=f"{name} must be one number"):
                 kernel(**{name: np.array([0.1, 0.2])})
+
+
+@pytest.mark.parametrize("name", ["SGLD", "SGHMC"])
+def test_without_a_step_size_it_is_that_of_a_learning_rate_over_the_rows(name: str) -> None:
+    kernel = getattr(bp.kernels, name)
+    friction = 0.25 if name == "SGHMC" else 1.0
+    settings = {"friction": 0.25} if name == "SGHMC" else {}
+    weights, slope = {"w": jnp.ones(3)}, {"w": jnp.full(3, 2.0)}
+    here, there = kernel(num_rows=50, **settings), kernel(0.1 * friction / 50, **settings)
+    moved = [one.step(jax.random.key(0), slope, weights, one.init(weights))[0]["w"] for one in (here, there)]
+    np.testing.assert_array_equal(*moved)
+    with pytest.raises(ValueError, match="give num_rows=, or step_size="):
+        kernel().step(jax.random.key(0), slope, weights, kernel().init(weights))

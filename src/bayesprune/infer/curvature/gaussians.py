@@ -4,7 +4,7 @@ On the host and in double precision: a factor of a covariance is taken once, and
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,11 +26,13 @@ class WeightGaussian(NamedTuple):
 
 
 class FoundGaussian(NamedTuple):
-    """The Gaussians by site, the groups' precisions, and what (25.1) adds to the log likelihood, nats."""
+    """The Gaussians by site, the groups' precisions, what (25.1) adds to the log likelihood, nats, and tr(H S), S the
+    covariance: twice what draws add to -log p(D | w), as far as second derivatives say it."""
 
     gaussians: dict[str, WeightGaussian]
     delta: np.ndarray
     evidence: float
+    trace: float
 
 
 class Asked(NamedTuple):
@@ -47,22 +49,28 @@ def of_diagonal(curvature: Mapping[str, np.ndarray | jax.Array], asked: Asked) -
     h = {site: np.maximum(np.asarray(value, np.float64), 0.0) for site, value in curvature.items()}
     delta, evidence = _apart(h, asked)
     scales = {site: (value + delta[asked.groups.members[site]]) ** -0.5 for site, value in h.items()}
-    return FoundGaussian({site: WeightGaussian(scale=scale) for site, scale in scales.items()}, delta, evidence)
+    trace = sum(float(np.sum(value * scales[site] ** 2)) for site, value in h.items())
+    return FoundGaussian({site: WeightGaussian(scale=scale) for site, scale in scales.items()}, delta, evidence, trace)
 
 
-def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> FoundGaussian:
+def bases_of(curvature: Mapping[str, Factors]) -> dict[str, list[Any]]:
+    """Eigenvalues and eigenvectors of both factors of each array, which no precision changes."""
+    return {site: [np.linalg.eigh(np.asarray(f, np.float64)) for f in factors] for site, factors in curvature.items()}
+
+
+def of_kronecker(bases: Mapping[str, list[Any]], asked: Asked) -> FoundGaussian:
     """A matrix normal for each array, the nearest to the Kronecker product with the prior, (25.6)."""
-    bases = {site: [np.linalg.eigh(np.asarray(f, np.float64)) for f in factors] for site, factors in curvature.items()}
     values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for site, pair in bases.items():
         rows, columns = (np.maximum(base.eigenvalues, 0.0) for base in pair)
         trace = max(rows.sum(), np.finfo(float).tiny)
         values[site] = (rows, columns / trace)
     delta, evidence = _apart({site: np.outer(*pair).reshape(asked.weights[site].shape) for site, pair in values.items()}, asked)
-    found = {}
+    found, trace = {}, 0.0
     for site, spectra in values.items():
         precision = float(delta[asked.groups.members[site]])
         variances = _nearest(*spectra, precision)
+        trace += float(np.prod([spectrum @ variance for spectrum, variance in zip(spectra, variances, strict=True)]))
         vectors = [base.eigenvectors for base in bases[site]]
         factors = [_factor((basis * v) @ basis.T) for basis, v in zip(vectors, variances, strict=True)]
         # An array of one row or one column has a full covariance, by the factor that `_nearest` has not filled with a 1.
@@ -71,40 +79,45 @@ def of_kronecker(curvature: Mapping[str, Factors], asked: Asked) -> FoundGaussia
             found[site] = WeightGaussian(rows=columns if len(rows) == 1 else rows)
         else:
             found[site] = WeightGaussian(rows=rows, columns=columns)
-    return FoundGaussian(found, delta, evidence)
+    return FoundGaussian(found, delta, evidence, trace)
 
 
-def of_all(curvature: np.ndarray | jax.Array, asked: Asked, marginal: bool, whole: bool) -> FoundGaussian:
-    """From the curvature of all weights together, in the order of the sites.
+def positive(curvature: np.ndarray | jax.Array) -> np.ndarray:
+    """The matrix without its negative part: what is no maximum, or has been rounded, determines nothing."""
+    values, vectors = np.linalg.eigh(np.asarray(curvature, np.float64))
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T  # type: ignore[no-any-return]
+
+
+def of_all(curvature: np.ndarray, asked: Asked, marginal: bool, whole: bool) -> FoundGaussian:
+    """From the curvature of all weights together, `positive`, in the order of the sites.
 
     ``marginal``: variances [P^-1]_ii, whatever the others are; else those given that the weights of other arrays (of ``whole``)
     or all others stay at their means. ``whole``: a full covariance of each array; else independent weights.
     """
-    h = np.asarray(curvature, np.float64)
-    values, vectors = np.linalg.eigh(h)
-    h = (vectors * np.maximum(values, 0.0)) @ vectors.T  # what is no maximum, or has been rounded, has no variance
     flat = lambda arrays: np.concatenate([np.ravel(arrays[site]) for site in asked.weights])  # noqa: E731
     numbers = flat({s: np.broadcast_to(asked.groups.members[s], w.shape) for s, w in asked.weights.items()})
     w, count = flat(asked.weights), len(asked.groups.names)
     sum_of = lambda values: np.bincount(numbers, values, count)  # noqa: E731
 
     def determined(delta: np.ndarray) -> np.ndarray:
-        return sum_of(1.0 - delta[numbers] * np.diag(np.linalg.inv(h + np.diag(delta[numbers]))))
+        return sum_of(1.0 - delta[numbers] * np.diag(np.linalg.inv(curvature + np.diag(delta[numbers]))))
 
     delta = by_evidence(determined, sum_of(w**2), asked.start, asked.groups.names) if asked.chosen else asked.start
-    precision = h + np.diag(delta[numbers])
+    precision = curvature + np.diag(delta[numbers])
     evidence = 0.5 * (np.log(delta[numbers]).sum() - np.linalg.slogdet(precision)[1] - (delta[numbers] * w**2).sum())
     covariance = np.linalg.inv(precision) if marginal else None
-    found, first = {}, 0
+    found, first, trace = {}, 0, 0.0
     for site, weights in asked.weights.items():
         part = slice(first, first := first + weights.size)
         if whole:
             block = np.linalg.inv(precision[part, part]) if covariance is None else covariance[part, part]
             found[site] = WeightGaussian(rows=_factor(block))
+            trace += float(np.sum(curvature[part, part] * block))
         else:
             diagonal = 1.0 / np.diag(precision)[part] if covariance is None else np.diag(covariance)[part]
             found[site] = WeightGaussian(scale=np.sqrt(diagonal).reshape(weights.shape))
-    return FoundGaussian(found, delta, float(evidence))
+            trace += float(np.diag(curvature)[part] @ diagonal)
+    return FoundGaussian(found, delta, float(evidence), trace)
 
 
 def _apart(values: Arrays, asked: Asked) -> tuple[np.ndarray, float]:

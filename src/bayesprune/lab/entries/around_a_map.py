@@ -18,7 +18,8 @@ class AroundAMap:
     """Points by the standard course, then a diagonal Laplace posterior with a precision for each group of ``groups``.
 
     ``cut``: by evidence to the density; the survivors' points train on for a ``share`` of the steps, 0: they stay as they
-    were, and the posterior is taken anew around them. Predictions are linearised, as (25.8) has it.
+    were, and the posterior is taken anew around them. Predictions are linearised, as (25.8) has it. Precisions are those of the
+    evidence as they are, by which the laboratory's records were made.
     """
 
     cut: bool
@@ -32,14 +33,14 @@ class AroundAMap:
         bnn, course = task.bnn(DECAY, "map"), Standard(self.rate)
         around_key, again_key = jax.random.split(rng_key)
         points = task.fit(rng_key, bnn, 1.0 - self.share, course=course)
-        around = laplace(around_key, bnn, points, task.train, prior_precision=self.groups)
+        around = laplace(around_key, bnn, points, task.train, prior_precision=self.groups, excess=None)
         if not self.cut:
             return Fitted(task.bnn(DECAY), around.params, {}, linearised=True)
         mask = prune_once(around.params, Cut("evidence", density), program=task.bnn(DECAY)).mask
         left = prune_once(points.params, Cut("magnitude", 1.0), program=bnn, mask=mask)
         if self.share:
             left = left._replace(params=task.fit(rng_key, bnn, self.share, course=course, init=left).params)
-        again = laplace(again_key, bnn, left, task.train, prior_precision=self.groups)
+        again = laplace(again_key, bnn, left, task.train, prior_precision=self.groups, excess=None)
         return Fitted(task.bnn(DECAY), again.params, mask, linearised=True)
 
 

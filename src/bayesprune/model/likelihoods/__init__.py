@@ -26,3 +26,4 @@ __all__ = [
     "Poisson",
     "StudentT",
 ]
+__dir__ = __all__.copy  # what completion offers

@@ -28,9 +28,10 @@ class SGHMC(Paced):
       v <- (1 - alpha) v - eps grad U(w) + sqrt(2 alpha eps T) e,  e ~ N(0, I);   w <- w + v,  U = -log p(y, w)
 
     Args:
-        step_size: eps, a number, or a function of the step; in units of `SGLD`'s.
+        step_size: eps, a number, or a function of the step; in units of `SGLD`'s. None: .1 alpha, divided by the rows of the
+            data: the momentum adds up to a learning rate of .1.
         friction: alpha, in (0, 1]; 1 is `SGLD`.
-        temperature, num_cycles, num_steps: as of `SGLD`; with cycles it is cyclical SGHMC.
+        temperature, num_cycles, num_steps, num_rows: as of `SGLD`; with cycles it is cyclical SGHMC.
 
     Where U is quadratic of curvature h, the variance is T/h 1/(1 - eps h/(2 (2 - alpha))). The noise of minibatches is not
     subtracted (their beta = 0). v starts at 0.
@@ -45,14 +46,19 @@ class SGHMC(Paced):
     Source: Chen, Fox & Guestrin (2014), equation (15); Zhang et al. (2020) for the cycles.
     """
 
-    step_size: StepSize = 1e-6
+    step_size: StepSize | None = None
     friction: float = 0.1
 
     per_row: ClassVar[bool] = False
+    has_default: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share(self.friction, "friction", "it is the part of the momentum that a step takes away")
+
+    def default_step(self) -> float:
+        """As of `SGLD`, of which momentum makes 1/alpha as much."""
+        return self.friction * super().default_step()
 
     def init(self, params: Params) -> Momentum:
         """At rest."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from bayesprune.core.checks import check_integer, check_not_negative, check_number, check_positive, check_within
+from bayesprune.core.checks import check_not_negative, check_number, check_positive, check_within
 from bayesprune.formulas import sghmc_spl as formula
 from bayesprune.model.transforms.noise import normal_like
 from bayesprune.train.cycles import Paced, StepSize
@@ -71,7 +71,6 @@ class SGHMCSPL(Paced):
     push: float = 1.0
     rate: float = 0.1
     decay: float = 0.0
-    num_rows: int = 0
 
     per_row: ClassVar[bool] = True
 
@@ -84,7 +83,6 @@ class SGHMCSPL(Paced):
                 check_number(value, name)
                 check_not_negative(value, name)
         check_positive(self.push, "push")
-        check_integer(self.num_rows, "num_rows", minimum=0)
 
     def init(self, params: Any) -> SPLState:
         """At rest, every decay the same."""

@@ -27,10 +27,10 @@ class SGLD(Paced):
 
     Args:
         step_size: eps, a number, or a function of the step. U counts every row of the data, so that eps is a learning rate
-            divided by the number of rows.
+            divided by the number of rows; None: .1 divided by it.
         temperature: T, of p(w | y)^(1/T).
         num_cycles: 0 keeps ``step_size``; otherwise it falls by a cosine, anew in each cycle: cyclical SGLD.
-        num_steps: of the whole run, of which cycles are parts; `fit_sgmcmc` says it.
+        num_steps, num_rows: of the whole run, of which cycles are parts, and of the data; `fit_sgmcmc` says both.
 
     Where U is quadratic of curvature h, the variance is T/h 1/(1 - eps h/2): a step of finite size samples too widely.
 
@@ -44,9 +44,10 @@ class SGLD(Paced):
     Source: Welling & Teh (2011); Zhang et al. (2020) for the cycles.
     """
 
-    step_size: StepSize = 1e-6
+    step_size: StepSize | None = None
 
     per_row: ClassVar[bool] = False
+    has_default: ClassVar[bool] = True
 
     def init(self, params: Params) -> Count:
         """Nothing but a count."""
