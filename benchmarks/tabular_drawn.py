@@ -121,6 +121,10 @@ def mean_ranks(found: cells.Found, sources: dict[str, Source] = NAMES, models: t
     return cells.table(["mean rank by", *columns], rows, "l" + "r" * len(columns))
 
 
+def _short(value: float, form: str = ".3f") -> str:
+    return f"{value:{form}}" if abs(value) < 1e5 else f"{value:.0e}"
+
+
 def by_table(found: cells.Found, labels: bool, sources: dict[str, Source] = NAMES, models: tuple[str, ...] = MODELS) -> str:
     """R² or accuracy of every model, how far the default is ahead of the better of forest and linear model, in points, and
     CRPS or NLL of the first two."""
@@ -130,11 +134,11 @@ def by_table(found: cells.Found, labels: bool, sources: dict[str, Source] = NAME
             continue
         of = {model: found.get(Cell(name, model), {}) for model in models}
         ours, simple = of[models[0]], [of[model][figure] for model in ("forest", "linear") if figure in of[model]]
-        ahead = f"{100 * (ours[figure] - max(simple)):+.1f}" if ours and simple else cells.MISSING
+        ahead = _short(100 * (ours[figure] - max(simple)), "+.1f") if ours and simple else cells.MISSING
         size = f"{ours['rows']} x {ours['columns']}" if ours else cells.MISSING
         seconds = f"{ours['cpu_seconds']:.0f}" if ours else cells.MISSING
         shown = [(model, figure) for model in models] + [(model, loss) for model in models[:2]]
-        figures = [f"{of[model][what]:.3f}" if what in of[model] else cells.MISSING for model, what in shown]
+        figures = [_short(of[model][what]) if what in of[model] else cells.MISSING for model, what in shown]
         figures.insert(len(models), ahead)
         rows.append([name.replace("_", r"\_"), source.target.replace("_", r"\_"), size, *figures, seconds])
     losses = [f"{'NLL' if labels else 'CRPS'}, {models[0]}", models[1]]
