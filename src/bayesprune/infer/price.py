@@ -122,6 +122,7 @@ def price(
     step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
     acts, evaluations = _acts(laid, few, warm), _evaluations(laid, tried)
     samples_bytes = networks_kept * _size(tried.params)
+    losses_bytes = chains * laid.periods.num_steps * np.asarray(tried.losses).itemsize
     return Price(
         max(cold - warm, 0.0) + acts.compile_seconds + evaluations.compile_seconds,
         chains * max(warm - few * step_seconds, 0.0),
@@ -133,7 +134,7 @@ def price(
         chains * evaluations.number,
         max(memory_bytes, kept_bytes + evaluations.memory_bytes) + samples_bytes,
         data_bytes,
-        (samples_bytes or _file_bytes(tried)) + 4 * chains * laid.periods.num_steps + acts.file_bytes + evaluations.file_bytes,
+        (samples_bytes or _file_bytes(tried)) + losses_bytes + acts.file_bytes + evaluations.file_bytes,
     )
 
 
