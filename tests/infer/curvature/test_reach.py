@@ -80,7 +80,9 @@ def scores(bnn: bp.BNN, fit: bp.FitResult, test: bp.Dataset) -> tuple[float, flo
     return found["accuracy"], found["nll"]
 
 
-@pytest.mark.parametrize("curvature", ["diag", pytest.param("kron", marks=pytest.mark.slow), "last_layer"])
+@pytest.mark.parametrize(
+    "curvature", ["diag", *(pytest.param(name, marks=pytest.mark.slow) for name in ("kron", "last_layer"))]
+)
 def test_drawn_networks_keep_what_was_learnt(interpolating, curvature: str) -> None:
     bnn, variables, train, test = interpolating
     rng_key = jax.random.key(2)
