@@ -70,6 +70,15 @@ def rows_in(x: PyTree) -> int:
     return len(jax.tree.leaves(x)[0])
 
 
+def spread_out(number: int, most: int) -> np.ndarray:
+    """The places of at most so many of ``number`` rows, evenly spaced: rows may be in an order.
+
+    >>> spread_out(10, 4), spread_out(3, 4)
+    (array([0, 3, 6, 9]), array([0, 1, 2]))
+    """
+    return np.linspace(0, number - 1, min(most, number)).round().astype(int)
+
+
 def joined(blocks: list[np.ndarray]) -> np.ndarray:
     """Blocks (draws, some rows, ...) as one array; the list is empty then. Each is let go once copied: memory holds all once.
 

@@ -15,6 +15,7 @@ from bayesprune.core.fields import check_fields
 from bayesprune.core.given import GivenRows, GivenScale, RandomKey
 from bayesprune.core.keys import Key, NoKey
 from bayesprune.core.masks import gone
+from bayesprune.core.numbers import spread_out
 from bayesprune.core.send import send
 from bayesprune.core.streams import OfAnAct, stream
 from bayesprune.core.tracing import check_process
@@ -271,7 +272,7 @@ NUM_DRAWS = 4  # of the weights
 def some_rows(data: GivenRows) -> tuple[Any, int]:
     """At most `ROWS` rows of x and y, evenly spaced, and how many there are in all."""
     num_rows = len(data.y)
-    rows = np.unique(np.linspace(0, num_rows - 1, min(ROWS, num_rows)).round().astype(int))
+    rows = spread_out(num_rows, ROWS)
     return jax.tree.map(lambda leaf: send(np.asarray(leaf)[rows]), (data.x, data.y)), num_rows
 
 

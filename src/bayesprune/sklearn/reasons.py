@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 from numpy.typing import ArrayLike
 
 from bayesprune.core.checks import check_integer
+from bayesprune.core.numbers import spread_out
 from bayesprune.features.shapley import shapley_exact, shapley_of_worlds
 from bayesprune.sklearn.coalitions import said_of_mixtures
 
@@ -152,7 +153,7 @@ def background(rows: int) -> Int64[np.ndarray, " some"]:
     >>> background(63)[[0, 1, -2, -1]].tolist()
     [0, 2, 60, 62]
     """
-    return np.linspace(0, rows - 1, min(BACKGROUND, rows)).round().astype(np.int64)
+    return spread_out(rows, BACKGROUND)
 
 
 def _of_all(

@@ -63,8 +63,7 @@ def of_kronecker(bases: Mapping[str, list[Any]], asked: Asked) -> FoundGaussian:
     values: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for site, pair in bases.items():
         rows, columns = (np.maximum(base.eigenvalues, 0.0) for base in pair)
-        trace = max(rows.sum(), np.finfo(float).tiny)
-        values[site] = (rows, columns / trace)
+        values[site] = (rows, columns / max(rows.sum(), np.finfo(float).tiny))
     delta, evidence = _apart({site: np.outer(*pair).reshape(asked.weights[site].shape) for site, pair in values.items()}, asked)
     found, trace = {}, 0.0
     for site, spectra in values.items():

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from scipy.special import logsumexp
 
-from bayesprune.core.numbers import rows_in
+from bayesprune.core.numbers import rows_in, spread_out
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset, Node
@@ -121,9 +121,8 @@ def in_reach(
 
 
 def _some(data: Dataset) -> Dataset:
-    """Up to ``ROWS`` of the rows, evenly spaced, for they may be in an order."""
-    number = rows_in(data.x)
-    rows = np.linspace(0, number - 1, min(ROWS, number)).round().astype(int)
+    """Up to ``ROWS`` of the rows."""
+    rows = spread_out(rows_in(data.x), ROWS)
     return Dataset(*jax.tree.map(lambda leaf: np.asarray(leaf)[rows], (data.x, data.y)))
 
 
