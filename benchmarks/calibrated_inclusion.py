@@ -110,7 +110,9 @@ def fitted(method: str, x: np.ndarray, y: np.ndarray, steps: int) -> np.ndarray:
         bp.Dataset(x, y),
         num_steps=steps,
         optimizer=optimizer,
+        estimator="weight",
         num_particles=PARTICLES,
+        kl_weight=1.0,
         progress=False,
     )
     (node,) = bnn.read(fits.params).values()

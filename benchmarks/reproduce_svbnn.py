@@ -117,7 +117,7 @@ def run(cell: Cell, folder: Path) -> cells.Record:
     if cell.method == "magnitude":
         params, mask = gradual_magnitude(setting, bnn, train, fit)
     else:
-        params, _ = bp.fit_replicates(jax.random.key(0), bnn, train, progress=False, **fit)
+        params, _ = bp.fit_replicates(jax.random.key(0), bnn, train, estimator="weight", kl_weight=1.0, progress=False, **fit)
     seconds = time.perf_counter() - begin
     figures = judge(bnn, params, mask, train, test, relevant, 1 if cell.method in POINTS else 30)
     return {**figures, "training_seconds": seconds}

@@ -106,7 +106,7 @@ def fitted(
     steps = cell.epochs * math.ceil(train.x.shape[1] / cell.batch)
     first = float(rate.rstrip("d"))
     adam = optax.adam(optax.cosine_decay_schedule(first, steps) if rate.endswith("d") else first)
-    how = {"num_steps": steps, "batch_size": cell.batch, "optimizer": adam, "kl_weight": decay}
+    how = {"num_steps": steps, "batch_size": cell.batch, "optimizer": adam, "estimator": "weight", "kl_weight": decay}
     return bp.fit_replicates(key, bnn, train, **how, progress=False).params
 
 

@@ -150,7 +150,7 @@ def sizes(optimizer: Any, steps: int = 3) -> list[float]:
     ("words", "theirs"),
     [
         (["--learning-rate", "0.5"], optax.adabelief(optax.cosine_decay_schedule(0.5, 600))),
-        (["--optimizer", "adam"], optax.adam(optax.cosine_decay_schedule(bp.courses.Standard().rate_for(points=False), 600))),
+        (["--optimizer", "adam"], optax.adam(optax.cosine_decay_schedule(0.04, 600))),
         # Points in the weights' own units, and points under a prior that scales its sites.
         (
             ["--optimizer", "adam", "--posterior", "map", "--prior", "gaussian"],

@@ -16,7 +16,7 @@ from bayesprune.data import catalogue
 from bayesprune.deploy.held_out import evaluate_by_kernels
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
-from bayesprune.model.families import Family, authors_family, is_of_points
+from bayesprune.model.families import Family, authors_family
 from bayesprune.train.stopping import EarlyStop, NeverStop
 
 NEED_IMAGES = ("lenet5", "mixer", "mlpmixer", "resnet", "resnet18", "vgg", "vit")
@@ -163,7 +163,7 @@ def fit_arguments(settings: RunSettings, data: Data) -> dict[str, Any]:
         "num_steps": settings.steps,
         "batch_size": min(settings.batch_size, len(data.train.y)),
         "course": course.of(settings),
-        "optimizer": course.optimizer(settings, lambda: is_of_points(make_bnn(settings, data)), unit_of(settings)),
+        "optimizer": course.optimizer(settings, lambda: make_bnn(settings, data), unit_of(settings)),
         "kl_weight": course.kl_weight(settings),
         "estimator": None if settings.estimator == course.COURSE else settings.estimator,
         "every": settings.every or None,

@@ -26,10 +26,10 @@ def plan(settings: RunSettings) -> Plan:
     return course.plan(settings.steps)
 
 
-def optimizer(settings: RunSettings, of_points: Callable[[], bool], unit: float) -> optax.GradientTransformation | None:
+def optimizer(settings: RunSettings, program: Callable[[], Any], unit: float) -> optax.GradientTransformation | None:
     """What the settings say of it, the rest as in the course; None where they say nothing.
 
-    ``of_points``: asks whether the run's network is one, see `families.is_of_points`. ``unit``: see `make_optimizer`.
+    ``program``: makes the run's network. ``unit``: see `make_optimizer`.
     """
     named, decay = settings.optimizer, settings.weight_decay
     if named == COURSE and settings.schedule == COURSE and not settings.learning_rate and not decay:
@@ -37,7 +37,7 @@ def optimizer(settings: RunSettings, of_points: Callable[[], bool], unit: float)
     course = of(settings)
     rate: Any = settings.learning_rate
     if not rate:
-        rate = course.rate_for(of_points()) if isinstance(course, Standard) else course.rate
+        rate = course.rate_for(program()) if isinstance(course, Standard) else course.rate
     if _falls(settings):
         rate = optax.cosine_decay_schedule(rate, settings.steps)
     return make_optimizer("adabelief" if named == COURSE else named, rate, decay, unit)

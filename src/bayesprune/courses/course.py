@@ -15,8 +15,8 @@ class Plan(NamedTuple):
     ``optimizer``: an optax transformation. ``kl_weight``: the divergence's weight, a function of the step. ``every``: steps
     between two acts of the sparsifier; None: an epoch. ``first``, ``last``: the steps within which it acts. ``verified``: by
     how many minibatches acts by evidence are verified, 0: they are not. ``estimator``: of the bound, as of `fit_svi`.
-    ``laid_out``: the rate follows the steps to its end, so that a fit that goes on must begin it anew. ``of_points``: the
-    optimizer where the posterior is of points in the weights' own units; None: the same.
+    ``laid_out``: the rate follows the steps to its end, so that a fit that goes on must begin it anew. ``optimizer_for``: the
+    optimizer of a program, where it depends on that; None: ``optimizer``.
     """
 
     optimizer: optax.GradientTransformation
@@ -27,7 +27,7 @@ class Plan(NamedTuple):
     verified: int
     estimator: str
     laid_out: bool = False
-    of_points: optax.GradientTransformation | None = None
+    optimizer_for: Callable[[Any], optax.GradientTransformation] | None = None
 
 
 @runtime_checkable

@@ -8,10 +8,12 @@ import optax
 from bayesprune.core.checks import check_integer, check_positive, check_within
 from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.courses.course import Plan
+from bayesprune.model.families import is_of_points, most_inputs, own_unit
 from bayesprune.model.program import Trainable
 
-# AdaBelief's first rate, and that of points in the weights' own units, which no noise keeps from running away.
-RATE, RATE_OF_POINTS = 4e-2, 5e-3
+# AdaBelief's first rate; that of points in the weights' own units, which no noise keeps from running away; and the most by which
+# the steps of all weights that an output reads may add up.
+RATE, RATE_OF_POINTS, OF_SUMS = 4e-2, 5e-3, 4.0
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,10 @@ class Standard:
       beta_t = min(1, t / (warm_up T)),   rate_t = rate (1 + cos(pi t / T)) / 2      (2.10)
 
     Args:
-        rate: AdaBelief's first learning rate. None: 0.04; 0.005 where the posterior is of points (``posterior="map"``) in the
-            weights' own units, as under `Gaussian()`: at 0.04 they lose up to twelve points of accuracy, or the network. Under
-            `Flat` and other priors that scale their sites 0.04 is a small step of the weights, and right for points too.
+        rate: AdaBelief's first learning rate. None: 0.04; where the sites of the prior are the weights by a fixed factor
+            (`Gaussian`, `GaussianSlab`, `DiracSlab`, ...), no more than a step of 4 / fan-in of a weight, of the array of the
+            largest: in nets of hundreds of inputs larger ones lose most of the accuracy, or all. 0.005 for points
+            (``posterior="map"``) in such units. `Flat` and others scale their sites, and 0.04 is a small step of the weights.
         warm_up: share of the steps over which the divergence's weight rises from 0 to 1; with weight 1 from the first step on,
             weights that are of no use look like those that are of none yet.
         every: steps between two acts of the sparsifier. None: a hundredth of all steps, from 20 (of a short fit a twentieth of
@@ -43,7 +46,8 @@ class Standard:
         >>> plan.every, float(plan.kl_weight(1000))
         (20, 1.0)
 
-    Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015).
+    Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015); Yang & Hu (2021)
+    for a rate of 1 / fan-in.
     """
 
     rate: float | None = None
@@ -69,17 +73,22 @@ class Standard:
         """The program as it is: posteriors given by name have He's start."""
         return program
 
-    def rate_for(self, points: bool) -> float:
-        """The first rate; ``points``: of a posterior of points."""
-        return self.rate or (RATE_OF_POINTS if points else RATE)
+    def rate_for(self, program: Trainable) -> float:
+        """The first rate."""
+        if self.rate is not None:
+            return self.rate
+        if is_of_points(program):
+            return RATE_OF_POINTS
+        unit = own_unit(program)
+        return min(RATE, OF_SUMS / (unit * most)) if (most := most_inputs(program)) and unit else RATE
 
     def plan(self, num_steps: int, begun: bool = False) -> Plan:
         """The course over so many steps."""
         rising = self.warm_up > 0 and not begun
         kl_weight: Any = LinearWarmup(0, max(1, round(self.warm_up * num_steps))) if rising else Constant(1.0)
-        rates = (self.rate_for(points) for points in (False, True))
-        optimizer, of_points = (optax.adabelief(optax.cosine_decay_schedule(rate, num_steps)) for rate in rates)
+        falling = lambda rate: optax.adabelief(optax.cosine_decay_schedule(rate, num_steps))  # noqa: E731
         first, last = (round(share * num_steps) for share in (self.first, self.last))
         rhythm = min(100, max(1, num_steps // 100, min(20, num_steps // 20)))
         every = rhythm if self.every is None else self.every
-        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator, True, of_points)
+        optimizer, of = falling(self.rate or RATE), lambda program: falling(self.rate_for(program))
+        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator, True, of)

@@ -34,18 +34,17 @@ from bayesprune.infer.settings import (
     check_parts,
     check_sampler,
     check_surroundings,
+    planned,
     returns_when_interrupted,
     starting_mask,
-    weight_of,
 )
 from bayesprune.model.bnn import BNN
-from bayesprune.model.families import is_of_points
 from bayesprune.model.minibatches import check_minibatches
 from bayesprune.model.program import Program
 from bayesprune.model.samples import current_sample
 from bayesprune.posteriors.joint import check_training
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.kernel import Kernel, for_fit
+from bayesprune.train.kernel import Kernel
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.run import Laid
 from bayesprune.train.share import automatic
@@ -112,10 +111,9 @@ def lay_out(arguments: Mapping[str, Any]) -> Laid:
     if isinstance(program, Program):
         check_minibatches(program.model, feed.shown, batch, feed.example.num_rows)
     set_up_guide(rng_key, program, feed.shown)
-    of_course = plan.of_points if plan.of_points is not None and is_of_points(program) else plan.optimizer
-    kernel = for_fit(of_course if a.optimizer is None else a.optimizer, program, feed.example.num_rows, a.num_steps)
-    kl_weight = as_schedule(weight_of(kernel, plan.kl_weight, a.kl_weight), a.num_steps)
-    estimator = plan.estimator if a.estimator is None else a.estimator
+    kernel, kl_weight, estimator = planned(
+        plan, program, feed.example.num_rows, a.num_steps, a.optimizer, a.kl_weight, a.estimator
+    )
     recipe = make_recipe(
         program, feed.example, batch, optimizer=kernel, sparsifier=a.sparsifier, kl_weight=kl_weight, estimator=estimator,
         num_particles=a.num_particles, mesh=mesh, augment=a.augment, remat=a.remat, verified=plan.verified,

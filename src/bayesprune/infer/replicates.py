@@ -15,28 +15,27 @@ from jax.typing import ArrayLike
 from numpyro.infer import ELBO
 
 from bayesprune.core import shown
-from bayesprune.core.checks import check_integer, check_key, check_mask, check_params
+from bayesprune.core.checks import check_integer, check_key, check_mask, check_object, check_params
 from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.numbers import numbers_of
-from bayesprune.core.schedules import Constant
 from bayesprune.core.send import send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
+from bayesprune.courses import Course, Standard
 from bayesprune.infer.data import check_batch, check_program_data, numbers_in, takes_nan
 from bayesprune.infer.predict import check_bnn, check_sites, draw_outputs
 from bayesprune.infer.settings import (
-    as_schedule,
     check_mesh,
     check_optimizer,
+    planned,
     starting_mask,
     warn_of_frozen,
-    weight_of,
 )
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.joint import check_training
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.kernel import Kernel, for_fit
+from bayesprune.train.kernel import Kernel
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.recipe import make_recipe
 from bayesprune.train.share import automatic
@@ -70,10 +69,11 @@ def fit_replicates(
     *,
     num_steps: int,
     batch_size: int | None = None,
-    optimizer: optax.GradientTransformation | Kernel | Any = optax.adabelief(5e-3),
-    estimator: str | ELBO = "weight",
+    course: Course | Any = Standard(),
+    optimizer: optax.GradientTransformation | Kernel | Any = None,
+    estimator: str | ELBO | None = None,
     num_particles: int = 1,
-    kl_weight: Callable[[jax.Array], Any] | float = Constant(1.0),
+    kl_weight: Callable[[jax.Array], Any] | float | None = None,
     mask: dict[str, Any] | None = None,
     mesh: jax.sharding.Mesh | Any = None,
     progress: bool | None = None,
@@ -84,8 +84,8 @@ def fit_replicates(
         rng_key: a JAX random key; replication r trains with the r-th of its splits.
         bnn: a `BNN`, which has the start: its ``posterior=``.
         data: fields x (replications, rows, ...) and y (replications, rows, ...).
-        num_steps, batch_size, optimizer, estimator, num_particles, kl_weight, progress: as for `fit_svi`, but there is no
-            course: AdaBelief at 5e-3, sampled weights and a divergence of weight 1 throughout, if nothing else is given.
+        num_steps, batch_size, course, optimizer, estimator, num_particles, kl_weight, progress: as of `fit_svi`; nothing is
+            pruned on the way.
         mask: site -> booleans (replications, *shape), True = alive; dead weights are zero throughout.
         mesh: of one axis, over whose devices the replications are spread, as many on each; no device waits for another. None:
             all on one.
@@ -112,7 +112,10 @@ def fit_replicates(
     check_integer(num_steps, "num_steps")
     rows = _check_replicated(bnn, data)
     keys, batch = jax.random.split(check_key(rng_key), rows.x.shape[0]), check_batch(batch_size, rows.x.shape[1])
-    check_optimizer(optimizer)
+    if optimizer is not None:
+        check_optimizer(optimizer)
+    check_object(course, "course", ("begin", "plan"), "bp.courses.Standard()")
+    bnn = course.begin(bnn)
     check_mesh(mesh)
     warn_of_frozen(bnn, None)
     if mask is None and (dead := starting_mask(bnn, None)):
@@ -120,10 +123,10 @@ def fit_replicates(
     check_training(bnn, mask=mask)
     devices = _devices(mesh, rows.x.shape[0])
     example = Example.of(Dataset(rows.x[0], rows.y[0]))
-    optimizer = for_fit(optimizer, bnn, example.num_rows, num_steps)
-    kl_weight = as_schedule(weight_of(optimizer, None, kl_weight), num_steps)
+    plan = course.plan(num_steps)
+    kernel, kl_weight, estimator = planned(plan, bnn, example.num_rows, num_steps, optimizer, kl_weight, estimator)
     recipe = make_recipe(
-        bnn, example, batch, optimizer=optimizer, sparsifier=KeepAll(), kl_weight=kl_weight,
+        bnn, example, batch, optimizer=kernel, sparsifier=KeepAll(), kl_weight=kl_weight,
         estimator=estimator, num_particles=num_particles,
     )  # fmt: skip
     fits = side_by_side(recipe, example, shared=False, mesh=devices)

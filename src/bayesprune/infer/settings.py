@@ -19,12 +19,13 @@ from bayesprune.core.schedules import Checked, Constant
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Params, Sparsifier
+from bayesprune.courses.course import Plan
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import check_cut
 from bayesprune.model.program import Trainable
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import check_needs, needs_of, no_spread, nothing_to_prune, warm_up_of
-from bayesprune.train.kernel import Kernel
+from bayesprune.train.kernel import Kernel, for_fit
 from bayesprune.train.kernels.ivon import IVON
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.stopping import EarlyStop, NeverStop
@@ -79,6 +80,17 @@ def weight_of(optimizer: object, planned: Any, given: object) -> Any:
             "leave kl_weight out."
         )
     return Constant(1.0)
+
+
+def planned(
+    plan: Plan, program: Trainable, num_rows: int, num_steps: int, optimizer: Any, kl_weight: Any, estimator: Any
+) -> tuple[Kernel, Callable[[jax.Array], Any], Any]:
+    """The kernel, the divergence's weight and the bound of a fit: as given, else as its course has them."""
+    if optimizer is None:
+        optimizer = plan.optimizer if plan.optimizer_for is None else plan.optimizer_for(program)
+    kernel = for_fit(optimizer, program, num_rows, num_steps)
+    weight = as_schedule(weight_of(kernel, plan.kl_weight, kl_weight), num_steps)
+    return kernel, weight, plan.estimator if estimator is None else estimator
 
 
 def _check_weights(kl_weight: Callable[[jax.Array], Any], steps: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from numpyro.distributions import Distribution
 from numpyro.handlers import seed, trace
 from numpyro.infer.autoguide import AutoDelta
 
-from bayesprune.core.checks import check_name, check_object
+from bayesprune.core.checks import check_name, check_object, is_number
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.model.layout import LaidOut, Layout
@@ -72,22 +72,28 @@ def _family(name: str, prior: object, mean_field: MeanFieldFamily, points: MapFa
     return known[name]()
 
 
+def own_unit(program: Trainable) -> float | None:
+    """What one unit of every site is in the network; None where scales are learned, or nothing is known of the sites.
+
+    Where a prior scales its sites (`Flat`, `Horseshoe`, a narrow `Gaussian`) a step of a site is a small one of the weight.
+    """
+    unit = getattr(getattr(program, "prior", None), "unit", None)
+    return float(unit) if is_number(unit) else None
+
+
+def most_inputs(program: Trainable) -> int:
+    """What an output of the widest weight array reads: its fan-in; 0 where nothing is known of the arrays."""
+    return max((spec.fan_in for spec in getattr(program, "layout", ()) if spec.bayesian and spec.inputs), default=0)
+
+
 def is_of_points(program: Trainable) -> bool:
     """Whether a program's posterior is of points in the weights' own units, or nearly.
 
     No ``spread``, as of "map", under a prior whose sites are the weights by a fixed factor above a quarter; or `AutoDelta`.
-
-    Where a prior scales its sites (`Flat`, `Horseshoe`, a narrow `Gaussian`) a step of a site is a small one of the weight.
     """
     if isinstance(program.guide, AutoDelta):
         return True
-    if getattr(getattr(program, "family", None), "spread", True):
-        return False
-    prior: Any = getattr(program, "prior", None)
-    layout = getattr(program, "layout", ())
-    if not hasattr(prior, "factor"):  # horseshoes, whose scales are products of others
-        return False
-    return all(not scale and unit > 0.25 for unit, scale, _ in (prior.factor(spec) for spec in layout if spec.bayesian))
+    return not getattr(getattr(program, "family", None), "spread", True) and (own_unit(program) or 0.0) > 0.25
 
 
 def _structured(prior: object, start: Family) -> Family:

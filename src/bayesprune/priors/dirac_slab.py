@@ -76,6 +76,11 @@ class DiracSlab:
         """The start of the authors' code: weights in U(-0.6, 0.6), scales softplus(-6)."""
         return MeanFieldFamily(init_range=0.6 / self.slab_scale, init_scale=math.log1p(math.exp(-6.0)) / self.slab_scale)
 
+    @property
+    def unit(self) -> float:
+        """What one unit of a site is in the network."""
+        return self.slab_scale
+
     def model(self, layout: Layout, num_rows: int | Any) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         log_lam = self.log_prior_inclusion(layout, num_rows)

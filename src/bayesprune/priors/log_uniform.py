@@ -50,6 +50,7 @@ class LogUniform:
     divergence: str = "exact"
 
     improper: ClassVar[bool] = True
+    unit: ClassVar[float] = 1.0  # of a site, which is the weight itself
     prunable: ClassVar[Predicate] = staticmethod(select.kernels)
 
     def __post_init__(self) -> None:
