@@ -7,7 +7,7 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.jaxprs import Equation, JaxprLike, as_often, called, scan_parts, unread
-from bayesprune.structure.numbered import TOLD_APART, Never, Own, wide
+from bayesprune.structure.row_states import TOLD_APART, Never, Own, wide
 from bayesprune.structure.ops import record_of
 from bayesprune.structure.row_states import Mixed, RowAxis, State, axis_of, constant, folded, numbered
 
