@@ -7,9 +7,20 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.jaxprs import Equation, JaxprLike, as_often, called, scan_parts, unread
-from bayesprune.structure.row_states import TOLD_APART, Never, Own, wide
 from bayesprune.structure.ops import record_of
-from bayesprune.structure.row_states import Mixed, RowAxis, State, axis_of, constant, folded, numbered
+from bayesprune.structure.row_states import (
+    TOLD_APART,
+    Mixed,
+    Never,
+    Own,
+    RowAxis,
+    State,
+    axis_of,
+    constant,
+    folded,
+    numbered,
+    wide,
+)
 
 ANOTHER = "the program, which is another for another number of rows"
 BY_PARTS = f"{ANOTHER}, perhaps a loop over some of them at a time (of jax.lax.map(..., batch_size=...): leave batch_size out)"

@@ -7,9 +7,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxprs_in_params
 
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called, computed, followed, somewhere
-from bayesprune.structure.row_states import counts
 from bayesprune.structure.ops import movement, record_of
 from bayesprune.structure.primitive import integers
+from bayesprune.structure.row_states import counts
 from bayesprune.structure.values import expand
 
 NONE = -1
