@@ -8,19 +8,7 @@ from jax.extend.core import ClosedJaxpr, Literal
 
 from bayesprune.structure.jaxprs import Equation, JaxprLike, as_often, called, scan_parts, unread
 from bayesprune.structure.ops import record_of
-from bayesprune.structure.row_states import (
-    TOLD_APART,
-    Mixed,
-    Never,
-    Own,
-    RowAxis,
-    State,
-    axis_of,
-    constant,
-    folded,
-    numbered,
-    wide,
-)
+from bayesprune.structure.row_states import Mixed, Never, Own, RowAxis, State, axis_of, constant, fault, folded, numbered, wide
 
 ANOTHER = "the program, which is another for another number of rows"
 BY_PARTS = f"{ANOTHER}, perhaps a loop over some of them at a time (of jax.lax.map(..., batch_size=...): leave batch_size out)"
@@ -41,15 +29,7 @@ def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
     ('', 'reduce_max', 'rev')
     """
     inputs: list[State] = [None] * (len(one.jaxpr.invars) - 1)
-    results = _closed(one, other, [*inputs, RowAxis(0)])
-    for result in results:
-        if isinstance(result, Mixed):
-            return result.by
-        if isinstance(result, RowAxis) and (result.axis, result.before) != (0, 1):
-            return "the order of the outputs' axes"
-        if isinstance(result, Own | Never):
-            return TOLD_APART
-    return ""
+    return next(filter(None, map(fault, _closed(one, other, [*inputs, RowAxis(0)]))), "")
 
 
 def _closed(one: JaxprLike, other: JaxprLike, inputs: Sequence[State]) -> list[State]:

@@ -71,6 +71,13 @@ def constant(one: ArrayLike, other: ArrayLike) -> State:
     return RowAxis(axis, uniform=True) if alike else Mixed("a constant that is another for each row")
 
 
+def fault(output: State) -> str:
+    """By what an output's rows are not apart; "" where they are."""
+    if isinstance(output, RowAxis) and (output.axis, output.before) != (0, 1):
+        return "the order of the outputs' axes"
+    return output.by if isinstance(output, Mixed) else TOLD_APART if isinstance(output, Own | Never) else ""
+
+
 def axis_of(one: Sequence[int], other: Sequence[int]) -> int | None:
     """The one axis that differs in size."""
     differ = [axis for axis, (n, m) in enumerate(zip(one, other, strict=True)) if n != m]

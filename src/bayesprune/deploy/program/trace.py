@@ -12,9 +12,8 @@ from jax.lax import RoundingMethod
 from jax.typing import ArrayLike
 
 from bayesprune.deploy.program.attributes import DTYPES, OF_PARAMS, NotAsData, chosen_places, integers, lookup
-from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram, alive
-from bayesprune.deploy.program.phases import plain
+from bayesprune.deploy.program.plain import plain
 from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, computed, unread
 from bayesprune.structure.ops import record_of, written_out
 
@@ -165,7 +164,7 @@ class _Writer:
     def equation(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
         name = one.primitive.name
         known = [None if n in self.keys or n in self.twins else self.constants.get(n) for n in inputs]
-        for read in (called, plain, plain_edges, lambda equation: written_out(equation, known)):
+        for read in (called, plain, lambda equation: written_out(equation, known)):
             if as_often(one, other) and (program := read(one)) is not None and (twin := read(other)) is not None:
                 return self.closed(program, twin, inputs)
         if name == "concatenate":  # nothing is to be kept of what is empty
