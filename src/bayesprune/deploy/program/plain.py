@@ -1,9 +1,9 @@
 """Convolutions and paddings that a plan has no form for, written by those that it has.
 
-A transposed convolution is a plain one for each phase of its outputs: no zero between its inputs is multiplied. Along an axis of
-spread s and padding l below, output o = s q + p, of phase p, sums kernel[k] x[(o + k - l) / s] over the k for which that is whole:
-k = k0 + s t with k0 = (l - p) mod s, where x is read at q + t - (l - p - k0)/s. So each phase is the convolution of x with every
-s-th entry of the kernel from k0 on, padded by (l - p - k0)/s.
+A transposed convolution is a plain one for each phase of its outputs: no zero between its inputs is multiplied. Along an axis
+of spread s and padding l below, output o = s q + p, of phase p, sums kernel[k] x[(o + k - l) / s] over the k for which that is
+whole: k = k0 + s t with k0 = (l - p) mod s, where x is read at q + t - (l - p - k0)/s. So each phase is the convolution of x
+with every s-th entry of the kernel from k0 on, padded by (l - p - k0)/s.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
