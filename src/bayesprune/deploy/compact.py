@@ -16,7 +16,6 @@ from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.measure import Choice, measure
 from bayesprune.deploy.files.save import save
-from bayesprune.deploy.judged import noise_scale_of, task_of
 from bayesprune.deploy.modules.hand_on import HandedOn
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
@@ -103,8 +102,8 @@ def compact(
             inputs=Packing.of_inputs(bnn.inputs),
             outputs=Packing.of_shapes(bnn.output_shape),
             cost=cost(plan, small, bnn.graph),
-            task=task_of(bnn),
-            noise_scale=noise_scale_of(bnn, params, law),
+            task=laws.task_of(bnn),
+            noise_scale=laws.noise_scale_of(bnn, params, law),
             origin=CompactOrigin(plan, small),
             bounds=bnn.inputs.bounds,
         )

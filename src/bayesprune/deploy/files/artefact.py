@@ -17,7 +17,7 @@ from bayesprune.deploy.engines.measure import Choice
 from bayesprune.deploy.files import limits, promises
 from bayesprune.deploy.files.coding import VALUES, Coder, divergence
 from bayesprune.deploy.files.promises import LAWS
-from bayesprune.deploy.judged import TASKS
+from bayesprune.deploy.program.laws import TASKS
 from bayesprune.deploy.program.one_pass import MOST_OPERATIONS, check_program, sizes_of
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import Packing
