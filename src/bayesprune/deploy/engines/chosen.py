@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import jax
 
 from bayesprune.core.checks import check_name
-from bayesprune.deploy.engines.bcsr import ByBCSR
+from bayesprune.deploy.engines.by_jax import ByBCSR
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import DENSE, Engine
 from bayesprune.deploy.engines.measure import Choice

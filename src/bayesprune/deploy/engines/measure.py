@@ -13,8 +13,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.types import ArrayTree
-from bayesprune.deploy.engines.bcsr import ByBCSR
-from bayesprune.deploy.engines.by_jax import ByJax
+from bayesprune.deploy.engines.by_jax import ByBCSR, ByJax
 from bayesprune.deploy.engines.engine import Engine, one
 from bayesprune.deploy.program.rows import checked, random_rows
 from bayesprune.deploy.program.weights import Weighted
