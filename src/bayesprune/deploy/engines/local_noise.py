@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +56,22 @@ def _once(place: StoredPlace) -> bool:
     return bool(len(np.unique(where)) == where.size)
 
 
+class LawAt(NamedTuple):
+    """Of a segment's weights or bias: loc, scale, and the name of the scale that they share; known ones have no scale."""
+
+    loc: Any
+    scale: np.ndarray | None
+    shared: str
+
+
+def law_at(numbers: StoredPlace | np.ndarray | None, law: GaussianLaw, sites: Mapping[int, str]) -> LawAt:
+    """What the law says of them. ``sites``: by the number of their array."""
+    if not isinstance(numbers, StoredPlace):
+        return LawAt(numbers, None, "")
+    site = sites[numbers.number]
+    return LawAt(numbers.of(law.loc[site]), numbers.of(law.scale[site]), law.shared.get(site, ""))
+
+
 def noisy(
     segment: Segment, law: GaussianLaw, sites: Mapping[int, str], kernel: str
 ) -> Callable[[Noise, np.ndarray], np.ndarray]:
@@ -64,29 +81,19 @@ def noisy(
     """
     make = lambda part: chain([part], [part.weights]) if kernel == "numba" else csr(part, part.weights)  # noqa: E731
     bare = replace(segment, act="none", shift=None, bias=None)
-    if not isinstance(segment.weights, StoredPlace):
-        mean, spread, shared = make(bare), None, ""
-    else:
-        site = sites[segment.weights.number]
-        loc, scale = (segment.weights.of(arrays[site]) for arrays in (law.loc, law.scale))
-        squared = None if segment.scale is None else segment.scale**2
-        mean, spread = make(replace(bare, weights=loc)), make(replace(bare, weights=scale**2, scale=squared))
-        shared = law.shared.get(site, "")
-    begin, add, add_spread, add_shared = segment.shift, None, None, ""
-    if segment.bias is not None:
-        site = sites[segment.bias.number]
-        add, add_spread = (segment.bias.of(arrays[site]) for arrays in (law.loc, law.scale))
-        add_shared = law.shared.get(site, "")
+    weights, bias = (law_at(numbers, law, sites) for numbers in (segment.weights, segment.bias))
+    squared = None if segment.scale is None else segment.scale**2
+    mean = make(replace(bare, weights=weights.loc))
+    spread = None if weights.scale is None else make(replace(bare, weights=weights.scale**2, scale=squared))
 
     def call(noise: Noise, a: np.ndarray) -> np.ndarray:
-        one = np.ones((1, 1, 1), np.float32)
-        factor, other = noise.factors.get(shared, one), noise.factors.get(add_shared, one)
+        factor, other = (noise.factors.get(of.shared, np.ones((1, 1, 1), np.float32)) for of in (weights, bias))
         made = factor * _of(mean, a)
         variance = np.zeros((), np.float32) if spread is None else factor**2 * _of(spread, a * a)
-        if begin is not None:
-            made = made + begin
-        if add is not None and add_spread is not None:
-            made, variance = made + other * add, variance + (other * add_spread) ** 2
+        if segment.shift is not None:
+            made = made + segment.shift
+        if bias.scale is not None:
+            made, variance = made + other * bias.loc, variance + (other * bias.scale) ** 2
         if variance.ndim:
             made = made + np.sqrt(variance) * noise.normals((noise.size, *made.shape[1:]))
         return activate(

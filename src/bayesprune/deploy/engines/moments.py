@@ -1,7 +1,8 @@
 """Means and variances of a network's outputs without drawing networks: moments, layer after layer."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from bayesprune.core.checks import check_integer
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.draws_engine import DrawsEngine, prepare
 from bayesprune.deploy.engines.draws_table import Source, generator
+from bayesprune.deploy.engines.local_noise import law_at
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.rows import checked
@@ -32,23 +34,12 @@ class LayerMoments(NamedTuple):
     variance: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
 class MomentLayer:
     """One segment: ``mean`` and ``variance``, matrices of the weights' mu and sigma²; the same of the bias; the shared scales'
     first two moments."""
 
-    segment: Segment
-    mean: csr_matrix
-    variance: csr_matrix | None
-    scale: tuple[float, float]
-    bias: LayerMoments | None
-    bias_scale: tuple[float, float]
-    together: bool
-
-    @classmethod
-    def of(cls, segment: Segment, law: GaussianLaw, program: OpProgram) -> "MomentLayer":
-        sites = {number: site for site, number in program.weights.items()}
-        pattern, shared, bias_shared, variance, bias = segment.matrix, "", "", None, None
+    def __init__(self, segment: Segment, law: GaussianLaw, sites: Mapping[int, str]) -> None:
+        self.segment, pattern = segment, segment.matrix
 
         def matrix(values: np.ndarray, power: int) -> csr_matrix:
             scale = None if segment.scale is None else segment.scale**power
@@ -56,18 +47,11 @@ class MomentLayer:
             # Of its own: SciPy sums the entries of one place, as of an input that is repeated, in the arrays that it is given.
             return csr_matrix((entries, pattern.columns.copy(), pattern.ptr.copy()), (pattern.height, pattern.width))
 
-        if isinstance(segment.weights, StoredPlace):
-            site = sites[segment.weights.number]
-            loc, spread = (segment.weights.of(arrays[site]) for arrays in (law.loc, law.scale))
-            mean, variance, shared = matrix(loc, 1), matrix(spread**2, 2), law.shared.get(site, "")
-        else:
-            mean = matrix(segment.weights, 1)
-        if segment.bias is not None:
-            site = sites[segment.bias.number]
-            bias = LayerMoments(*(segment.bias.of(arrays[site]) for arrays in (law.loc, law.scale)))
-            bias, bias_shared = bias._replace(variance=bias.variance**2), law.shared.get(site, "")
-        together = bias is not None and variance is not None and shared == bias_shared != ""
-        return cls(segment, mean, variance, _moments(law, shared), bias, _moments(law, bias_shared), together)
+        weights, bias = (law_at(place, law, sites) for place in (segment.weights, segment.bias))
+        self.mean, self.variance = matrix(weights.loc, 1), None if weights.scale is None else matrix(weights.scale**2, 2)
+        self.bias = None if bias.scale is None else LayerMoments(bias.loc, bias.scale**2)
+        self.scale, self.bias_scale = _moments(law, weights.shared), _moments(law, bias.shared)
+        self.together = self.bias is not None and self.variance is not None and weights.shared == bias.shared != ""
 
     def __call__(self, given: LayerMoments) -> LayerMoments:
         lead = given.mean.shape[: self.segment.lead]
@@ -164,7 +148,8 @@ class MomentEngine:
         ready = prepare(compact, compact.program)
         self.program, self.random, self.known = ready.program, ready.random, ready.known
         segments = [segment for segment in ready.segments if segment.pattern is not None]
-        chosen = {segment.index: MomentLayer.of(segment, self.law, self.program) for segment in segments}
+        sites = {number: site for site, number in self.program.weights.items()}
+        chosen = {segment.index: MomentLayer(segment, self.law, sites) for segment in segments}
         taken = {index for segment in segments for index in segment.taken}
         self.steps: list[Op | MomentLayer] = [
             chosen.get(index, op)
