@@ -15,7 +15,7 @@ from bayesprune.deploy.program.ops import OpProgram, reached
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import has_numba
-from bayesprune.deploy.sparse.steps import Step
+from bayesprune.deploy.sparse.segments import Step
 
 ENGINES = ("auto", "jax", "kernels")
 MANY = 100  # rows from which JAX gains more by its dense products than it takes to be called

@@ -21,8 +21,7 @@ from bayesprune.deploy.program.rows import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
-from bayesprune.deploy.sparse.segments import Finder, check_data, folded, joined, traced
-from bayesprune.deploy.sparse.steps import Step, fused, in_turn
+from bayesprune.deploy.sparse.segments import Finder, Step, check_data, folded, fused, in_turn, joined, traced
 
 LARGEST = 1 << 24  # numbers of one array, of all networks together
 NOISES = ("weights", "local", "auto")

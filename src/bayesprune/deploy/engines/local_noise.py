@@ -12,7 +12,7 @@ from bayesprune.deploy.program.ops import OpProgram
 from bayesprune.deploy.program.weights import GaussianLaw, Law
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import Kernel, activate, chain, csr
-from bayesprune.deploy.sparse.steps import Step
+from bayesprune.deploy.sparse.segments import Step
 
 
 @dataclass(frozen=True, eq=False)

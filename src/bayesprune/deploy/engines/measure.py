@@ -18,7 +18,7 @@ from bayesprune.deploy.engines.engine import Engine, one
 from bayesprune.deploy.program.rows import checked, random_rows
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.kernels import KERNELS, available, check_kernel
-from bayesprune.deploy.sparse.steps import source_of
+from bayesprune.deploy.sparse.segments import source_of
 from bayesprune.deploy.sparse.threads import processors
 
 ENGINES = ("kernels", "jax", "bcsr")
