@@ -20,8 +20,7 @@ from bayesprune.deploy.modules.hand_on import HandedOn
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
 from bayesprune.deploy.program.ops import OpProgram
-from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.rows import check_bounds, how_many, taken
+from bayesprune.deploy.program.packing import Packing, check_bounds, how_many, taken
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
 from bayesprune.deploy.shrinking.cost import Cost, cost

@@ -16,7 +16,7 @@ from bayesprune.core.numbers import joined
 from bayesprune.core.tracing import check_process
 from bayesprune.core.types import Array, ArrayTree, PyTree
 from bayesprune.deploy.engines.engine import DENSE
-from bayesprune.deploy.program.rows import checked_rows
+from bayesprune.deploy.program.packing import checked_rows
 from bayesprune.deploy.program.run import before, run, step
 from bayesprune.deploy.program.weights import Draws, Weighted
 from bayesprune.deploy.sparse.segments import with_weights

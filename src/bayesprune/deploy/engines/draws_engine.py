@@ -17,7 +17,7 @@ from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Op, OpProgram
-from bayesprune.deploy.program.rows import checked
+from bayesprune.deploy.program.packing import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step

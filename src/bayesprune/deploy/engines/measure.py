@@ -15,7 +15,7 @@ from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.engines.by_jax import ByBCSR, ByJax
 from bayesprune.deploy.engines.engine import Engine, one
-from bayesprune.deploy.program.rows import checked, random_rows
+from bayesprune.deploy.program.packing import checked, random_rows
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.kernels import KERNELS, available, check_kernel
 from bayesprune.deploy.sparse.segments import source_of

@@ -17,7 +17,7 @@ from bayesprune.deploy.engines.draws_table import Source, generator
 from bayesprune.deploy.engines.local_noise import law_at
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, OpProgram
-from bayesprune.deploy.program.rows import checked
+from bayesprune.deploy.program.packing import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.segments import check_data

@@ -22,9 +22,8 @@ from bayesprune.deploy.program.one_pass import MOST_OPERATIONS, check_program, s
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
-from bayesprune.deploy.shrinking.certificate import Certificate
+from bayesprune.deploy.shrinking.certificate import PRIME, Certificate
 from bayesprune.deploy.shrinking.cost import Cost
-from bayesprune.deploy.shrinking.field import PRIME
 
 WHAT, REMEDY = "file of a compact network", "Copy it, or save it, again."
 MOST_FLOPS = 1 << 63  # of a cost that is believed

@@ -9,9 +9,7 @@ import numpy as np
 
 from bayesprune.deploy.program.evaluate import evaluate
 from bayesprune.deploy.program.ops import ELEMENTWISE, KEPT_WHOLE, OPAQUE, Op, OpProgram, alive
-from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
-from bayesprune.deploy.shrinking.reads import constant_part, grid, summed
-from bayesprune.deploy.shrinking.reads import reads as reads_of
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, constant_part, grid, reads_of, slim, summed
 from bayesprune.structure.values import compress
 
 MIXED = (
