@@ -147,7 +147,7 @@ class MomentEngine:
         check_data(compact.head)
         ready = prepare(compact, compact.program)
         self.program, self.random, self.known = ready.program, ready.random, ready.known
-        segments = [segment for segment in ready.segments if segment.pattern is not None]
+        segments = [segment for segment in ready.segments() if segment.pattern is not None]
         sites = {number: site for site, number in self.program.weights.items()}
         chosen = {segment.index: MomentLayer(segment, self.law, sites) for segment in segments}
         taken = {index for segment in segments for index in segment.taken}
