@@ -15,7 +15,7 @@ from bayesprune.core.types import PyTree
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.measure import Choice, measure
-from bayesprune.deploy.files.save import save
+from bayesprune.deploy.files.write import save
 from bayesprune.deploy.modules.hand_on import HandedOn
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network

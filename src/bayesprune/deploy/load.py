@@ -5,7 +5,7 @@ import os
 from bayesprune.core.checks import check_integer
 from bayesprune.core.formats import read_tensors
 from bayesprune.deploy.compact import Compact
-from bayesprune.deploy.files import artefact
+from bayesprune.deploy.files.read import REMEDY, WHAT, read
 from bayesprune.report import saved_fit
 from bayesprune.report.export import SavedPosterior, load_posterior
 from bayesprune.train.continuation import Kept
@@ -43,9 +43,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> FitRe
         check_integer(max_bytes, "max_bytes")
     if not os.path.isfile(path):
         raise FileNotFoundError(2, f"no file at {path}: check the path.")
-    header = read_tensors(path, artefact.WHAT, artefact.REMEDY, header_only=True)[1]
+    header = read_tensors(path, WHAT, REMEDY, header_only=True)[1]
     if header.get("format") != saved_fit.FORMAT:
-        return Compact(**artefact.read(path, max_bytes))
+        return Compact(**read(path, max_bytes))
     if saved_fit.WHOLE in header:
         fit = saved_fit.read_fit(path)
         state = None if fit.state is None else Kept(**fit.state)

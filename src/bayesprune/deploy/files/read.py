@@ -1,24 +1,21 @@
-"""One file of a compact network: a safetensors file whose header holds the plan, readable by `reader` with NumPy alone."""
+"""One file of a compact network, read: nothing in it is believed before it is checked. `reader` reads it with NumPy alone."""
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
 import numpy as np
 
-from bayesprune.core.files import reading, write_atomically
-from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
+from bayesprune.core.files import reading
+from bayesprune.core.formats import read_tensors
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.engine import Engine
 from bayesprune.deploy.engines.measure import Choice
-from bayesprune.deploy.files import limits, promises
-from bayesprune.deploy.files.coding import VALUES, Coder, divergence
-from bayesprune.deploy.files.promises import LAWS
+from bayesprune.deploy.files.promises import LAWS, LONGEST, check, check_numbers, check_program, of_data, sizes_of
+from bayesprune.deploy.files.write import VALUES
 from bayesprune.deploy.program.laws import TASKS
-from bayesprune.deploy.program.one_pass import MOST_OPERATIONS, check_program, sizes_of
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
@@ -27,58 +24,6 @@ from bayesprune.deploy.shrinking.cost import Cost
 
 WHAT, REMEDY = "file of a compact network", "Copy it, or save it, again."
 MOST_FLOPS = 1 << 63  # of a cost that is believed
-LONGEST = 1 << 22  # letters of a plan: what JSON makes of them takes ten times as many bytes
-
-
-def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Mapping[str, Any]) -> None:
-    """Write a `Compact` to ``path``, whole or not at all; see `Compact.save`."""
-    if values not in VALUES:
-        raise ValueError(f"values must be one of {', '.join(map(repr, VALUES))}, got {values!r}.")
-    if opaque := list(compact.pinned):
-        raise ValueError(
-            f"the network has operations that no file can hold: {', '.join(opaque)}. Keep it in Python, or "
-            "write them by sums, products and functions of single entries."
-        )
-    _check_numbers(compact.law.tensors())
-    coder = Coder()
-    lost = _weights(coder, compact.law, values)
-    for prefix, program in (("constant", compact.program), ("head", compact.head)):
-        for number, array in program.constants.items():
-            places = coder.mark(f"{prefix}/{number}.places", array != 0) if array.ndim else ""
-            coder.plain(f"{prefix}/{number}", array, "float32", places)  # rounded, the least of float32 is minus infinity
-    plan = _program(compact.program) | {
-        "head": _program(compact.head),
-        "input_shape": list(compact.inputs.row_shape),
-        "output_shape": list(compact.outputs.row_shape),
-        "takes": compact.takes if compact.inputs.is_one else "float32",
-        "law": _law(compact.law),
-        "cost": asdict(compact.cost),
-        "task": compact.task,
-        "noise_scale": None if compact.noise_scale is None else np.asarray(compact.noise_scale, np.float64).tolist(),
-        "certificate": compact.certificate and asdict(compact.certificate),
-        "choice": compact.choice and asdict(compact.choice),
-        "values": values,
-        "divergence": lost,
-        "arrays": coder.arrays,
-        "places": coder.places,
-    }
-    several = {"inputs": compact.inputs, "outputs": compact.outputs}
-    plan |= {name: packing.as_data() for name, packing in several.items() if not packing.is_one}
-    if any(of_one is not None for of_one in compact.bounds):
-        plan["bounds"] = limits.as_data(compact.bounds)
-    text = json.dumps(plan, allow_nan=False, separators=(",", ":"))
-    if len(text) > LONGEST or len(compact.program.ops) > MOST_OPERATIONS:
-        raise ValueError(
-            f"the network has {len(compact.program.ops):,} operations in {len(text):,} letters, and a file holds "
-            f"{MOST_OPERATIONS:,} in {LONGEST:,}: keep it in Python."
-        )
-    header = {
-        "format": reader.FORMAT,
-        "version": reader.VERSION,
-        "plan": text,
-        "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
-    }
-    write_atomically(path, pack_tensors(coder.streams, header))
 
 
 def read(path: str, max_bytes: int | None = None) -> dict[str, Any]:
@@ -101,10 +46,10 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_byte
     _word(plan["values"], VALUES)
     _read_loss(plan["divergence"])
     inputs, outputs = _read_rows(plan)
-    _check_plan(plan, promises.check(plan, streams), inputs, outputs)
+    _check_plan(plan, check(plan, streams), inputs, outputs)
     reader.check_size(plan, streams, max_bytes)
     arrays = reader.decode(plan, streams)
-    _check_numbers(arrays)
+    check_numbers(arrays)
     program, head = _program_of(plan, arrays, "constant"), _program_of(plan["head"], arrays, "head")
     law = _read_law(plan, arrays)
     return {
@@ -119,7 +64,7 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_byte
         "certificate": _read_certificate(plan["certificate"]),
         "choice": _read_choice(plan.get("choice"), program, head, law),
         "metadata": json.loads(header["metadata"]),
-        "bounds": limits.of_data(plan["bounds"], inputs.leaves) if "bounds" in plan else (),
+        "bounds": of_data(plan["bounds"], inputs.leaves) if "bounds" in plan else (),
     }
 
 
@@ -134,38 +79,6 @@ def _read_rows(plan: Mapping[str, Any]) -> tuple[Packing, Packing]:
     return found[0], found[1]
 
 
-def _weights(coder: Coder, law: Law, values: str) -> float:
-    """The arrays of the law. Returns what their coding loses, in nats."""
-    lost = 0.0
-    if values == "posterior" and not isinstance(law, GaussianLaw):
-        raise ValueError(
-            f"values='posterior' is for independent Gaussians, got a law of {law.kind!r}: use 'float32' or 'bfloat16'."
-        )
-    if isinstance(law, Draws):
-        for site, draws in law.values.items():
-            coder.plain(f"draws/{site}", draws, values, coder.mark(f"draws/{site}.places", draws != 0))
-    elif isinstance(law, GaussianLaw):
-        for site, loc in law.loc.items():
-            scale = law.scale[site]
-            places = coder.mark(f"weight/{site}.places", (loc != 0) | (scale != 0))
-            if values != "posterior":
-                coder.plain(f"scale/{site}", scale, values, places)
-                coder.plain(f"loc/{site}", loc, values, places)
-                continue
-            if ((loc != 0) & (scale == 0)).any():
-                raise ValueError(f"{site} has weights without spread, and so no precision of their own: use values='float32'.")
-            width = coder.logarithms(f"scale/{site}", scale, places)
-            mean = coder.steps(f"loc/{site}", loc, width, f"scale/{site}", places)
-            lost += divergence(loc[scale > 0], scale[scale > 0], mean, width)
-    return lost
-
-
-def _law(law: Law) -> dict[str, Any]:
-    if isinstance(law, GaussianLaw):
-        return {"kind": law.kind, "shared": dict(law.shared), "log": {name: list(pair) for name, pair in law.log.items()}}
-    return {"kind": law.kind, "shared": {}, "log": {}}
-
-
 def _check_plan(plan: Mapping[str, Any], kinds: Mapping[str, str], inputs: Packing, outputs: Packing) -> None:
     """Both programs in one pass each; ``kinds``: of the arrays by name."""
     names = LAWS[plan["law"]["kind"]][:1]
@@ -178,16 +91,6 @@ def _check_plan(plan: Mapping[str, Any], kinds: Mapping[str, str], inputs: Packi
         if {*known} & {*of} or len(of) < len(part["weights"]) or {*of.values()} - {"f"}:
             raise ValueError("an array of two meanings, or weights that are no real numbers")
         check_program(part["ops"], sizes_of(part["sizes"]), known | of, part["rows"], part["output"], given, made)
-
-
-def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
-    """Weights are finite and scales not below zero; a constant of a network may be anything, as what pads a maximum is."""
-    for name, array in arrays.items():
-        prefix = name.split("/")[0]
-        if prefix in ("loc", "scale", "draws") and not np.isfinite(array).all():
-            raise ValueError(f"{name} has entries that are not finite")
-        if prefix == "scale" and (array < 0).any():
-            raise ValueError(f"{name} has scales below zero")
 
 
 def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
@@ -263,17 +166,6 @@ def _read_certificate(stated: Mapping[str, Any] | None) -> Certificate | None:
     if not certificate.holds or certificate.prime != PRIME or certificate.rounds < 1 or math.isnan(certificate.float32):
         raise ValueError(f"by its own certificate it is not the network that it was made from, {certificate}")
     return certificate
-
-
-def _program(program: OpProgram) -> dict[str, Any]:
-    return {
-        "ops": [[op.name, list(op.inputs), list(op.outputs), dict(op.attributes)] for op in program.ops],
-        "sizes": {str(number): list(sizes) for number, sizes in program.sizes.items()},
-        "constants": list(program.constants),
-        "weights": dict(program.weights),
-        "rows": program.rows,
-        "output": program.output,
-    }
 
 
 def _program_of(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> OpProgram:
