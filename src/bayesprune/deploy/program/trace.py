@@ -180,8 +180,6 @@ class _Writer:
             return self.computed(one, inputs)
         if not self.twins.keys().isdisjoint(inputs):
             raise _AnotherNumber(str(_differs("a number")))
-        if name == "split":
-            return self.split(one, other, inputs)
         try:
             if any(str(getattr(variable.aval, "dtype", "")) not in DTYPES for variable in (*one.invars, *one.outvars)):
                 raise NotAsData
@@ -210,17 +208,6 @@ class _Writer:
         first = [self.keys.get(n, self.constants[n]) for n in inputs]
         second = [self.twins.get(n, value) for n, value in zip(inputs, first, strict=True)]
         return [self.same(*pair) for pair in zip(computed(equation, first), computed(equation, second), strict=True)]
-
-    def split(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
-        axis, start, made = one.params["axis"], 0, []
-        for pair in zip(one.outvars, other.outvars, strict=True):
-            made.append(self.new(*pair))
-            ranges = [[0, size, 1] for size in self.sizes(pair[0].aval.shape, pair[1].aval.shape)]
-            width = ranges[axis][1]
-            ranges[axis] = [start, start + width, 1]
-            start += width
-            self.ops.append(Op("slice", tuple(inputs), (made[-1],), {"ranges": ranges}))
-        return made
 
     def as_data(self, name: str, one: Equation, other: Equation) -> dict[str, Any]:
         """The attributes of an operation. Raises `NotAsData`."""
