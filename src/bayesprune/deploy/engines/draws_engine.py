@@ -9,10 +9,18 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer, check_name
 from bayesprune.core.types import ArrayTree
-from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, DrawsKernel, by_blas, by_scipy, compiled
+from bayesprune.deploy.engines.draws_kernels import (
+    MANY_ROWS,
+    DrawsKernel,
+    Noise,
+    by_blas,
+    by_scipy,
+    check_local,
+    compiled,
+    noisy,
+)
 from bayesprune.deploy.engines.draws_table import LANES, Source, Table, TableNetworks, factors, generator
 from bayesprune.deploy.engines.engine import DENSE
-from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.normal import normal

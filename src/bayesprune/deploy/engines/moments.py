@@ -13,8 +13,8 @@ from scipy.special import expit, ndtr
 from bayesprune.core.checks import check_integer
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.draws_engine import DrawsEngine, prepare
+from bayesprune.deploy.engines.draws_kernels import law_at
 from bayesprune.deploy.engines.draws_table import Source, generator
-from bayesprune.deploy.engines.local_noise import law_at
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import checked
