@@ -34,6 +34,7 @@ class ByJax:
 
     def __init__(self, network: Weighted) -> None:
         self.network = network
+        self._at_mean, self._draws, self._mean = map(jax.jit, (self._of_mean, self._of_each, self._of_all))
 
     def __call__(self, x: Array) -> np.ndarray:
         """Of the network at the posterior mean."""
@@ -99,21 +100,22 @@ class ByJax:
     def _mean_weights(self) -> dict[str, jax.Array]:
         return jax.tree.map(jnp.asarray, self.network.law.mean())
 
-    @functools.cached_property
-    def _at_mean(self) -> Callable[..., jax.Array]:
-        return jax.jit(lambda block, constants, weights: self._outputs(weights, block, None, constants))
+    def _of_mean(self, block: jax.Array, constants: Any, weights: Any) -> jax.Array:
+        return self._outputs(weights, block, None, constants)
 
     def _one(self, block: jax.Array, constants: Any, tensors: Any, key: jax.Array) -> Callable[[ArrayLike], jax.Array]:
         """The outputs of a network, as a function of its number."""
         made = jax.lax.map(lambda x: before(self.network.program, x, constants), block)  # the same for all networks
         return lambda index: self._outputs(self.network.law.draw(key, index, tensors), block, made, constants)
 
-    @functools.cached_property
-    def _draws(self) -> Callable[..., jax.Array]:
-        def outputs(block: jax.Array, constants: Any, tensors: Any, key: jax.Array, chosen: jax.Array) -> jax.Array:
-            return jax.lax.map(self._one(block, constants, tensors, key), chosen, batch_size=self._at_once)
+    def _of_each(self, block: jax.Array, constants: Any, tensors: Any, key: jax.Array, chosen: jax.Array) -> jax.Array:
+        return jax.lax.map(self._one(block, constants, tensors, key), chosen, batch_size=self._at_once)
 
-        return jax.jit(outputs)
+    def _of_all(self, block: jax.Array, constants: Any, tensors: Any, key: jax.Array, chosen: jax.Array) -> jax.Array:
+        one = self._one(block, constants, tensors, key)
+        shape, number = jax.eval_shape(one, 0), len(chosen)
+        total = jnp.zeros(shape.shape, shape.dtype)
+        return jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(chosen[i]), total) / number
 
     @property
     def _at_once(self) -> int | None:
@@ -123,16 +125,6 @@ class ByJax:
         numbers = sum(math.prod(shape) for shape in self.network.law.shapes.values())
         many = min(LANES, AT_ONCE // max(1, numbers))
         return many if many > 1 and not self.network.program.one_by_one else None
-
-    @functools.cached_property
-    def _mean(self) -> Callable[..., jax.Array]:
-        def mean(block: jax.Array, constants: Any, tensors: Any, key: jax.Array, chosen: jax.Array) -> jax.Array:
-            one = self._one(block, constants, tensors, key)
-            shape, number = jax.eval_shape(one, 0), len(chosen)
-            total = jnp.zeros(shape.shape, shape.dtype)
-            return jax.lax.fori_loop(0, number, lambda i, sum_: sum_ + one(chosen[i]), total) / number
-
-        return jax.jit(mean)
 
 
 class ByBCSR:
