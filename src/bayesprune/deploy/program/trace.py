@@ -1,20 +1,20 @@
 """From a network's jaxpr to operations as data."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr
 from jax.lax import RoundingMethod
 from jax.typing import ArrayLike
 
 from bayesprune.deploy.program.attributes import DTYPES, OF_PARAMS, NotAsData, chosen_places, integers, lookup
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram, alive
 from bayesprune.deploy.program.plain import plain
-from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, computed, unread
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, computed, followed_twice
 from bayesprune.structure.ops import record_of, written_out
 
 APART = "the network takes some of the rows apart from the others: its rows are not independent."
@@ -118,32 +118,9 @@ class _Writer:
         return one - other
 
     def closed(self, one: JaxprLike, other: JaxprLike, inputs: list[int]) -> list[int]:
-        closed = [program.consts for program in (one, other) if isinstance(program, ClosedJaxpr)]
-        consts = [self.same(*pair) for pair in zip(*closed, strict=True)]
-        inner, twin = (getattr(p, "jaxpr", p) for p in (one, other))
-        names = dict(zip([*inner.constvars, *inner.invars], [*consts, *inputs], strict=True))
-        if len(inner.eqns) != len(twin.eqns):
+        if len(one.eqns) != len(other.eqns):
             raise _differs("the program")
-        for equation, second, empty in zip(inner.eqns, twin.eqns, unread(inner, twin), strict=True):
-            if empty is not None:
-                names.update({variable: self.constant(value) for variable, value in empty.items()})
-                continue
-            if equation.primitive.name != second.primitive.name:
-                raise _differs(equation.primitive.name)
-            if len(equation.invars) != len(second.invars):
-                raise ValueError(
-                    f"{equation.primitive.name} joins as many arrays as there are rows (by jnp.tile, perhaps), which no "
-                    "smaller program does: write jnp.broadcast_to(array, (x.shape[0], ...)) for one array given to every row."
-                )
-            atoms = zip(equation.invars, second.invars, strict=True)
-            made = self.equation(equation, second, [self.read(*pair, names) for pair in atoms])
-            names.update(zip(equation.outvars, made, strict=True))
-        return [self.read(*pair, names) for pair in zip(inner.outvars, twin.outvars, strict=True)]
-
-    def read(self, atom: Atom, twin: Atom, names: Mapping[Any, int]) -> int:
-        if isinstance(atom, Literal) and isinstance(twin, Literal):
-            return self.same(*(np.asarray(each.val, getattr(each.aval, "dtype", None)) for each in (atom, twin)))
-        return names[atom]
+        return followed_twice(one, other, inputs, self.equation, self.same)
 
     def same(self, one: ArrayLike, other: ArrayLike) -> int:
         """A constant, which must not be another one for other rows; of whole numbers what reads it must not."""
@@ -163,6 +140,13 @@ class _Writer:
 
     def equation(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
         name = one.primitive.name
+        if name != other.primitive.name:
+            raise _differs(name)
+        if len(one.invars) != len(other.invars):
+            raise ValueError(
+                f"{name} joins as many arrays as there are rows (by jnp.tile, perhaps), which no smaller program does: write "
+                "jnp.broadcast_to(array, (x.shape[0], ...)) for one array given to every row."
+            )
         known = [None if n in self.keys or n in self.twins else self.constants.get(n) for n in inputs]
         for read in (called, plain, lambda equation: written_out(equation, known)):
             if as_often(one, other) and (program := read(one)) is not None and (twin := read(other)) is not None:
