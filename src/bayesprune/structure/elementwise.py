@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from bayesprune.structure import norms
-from bayesprune.structure.graph import Terms
+from bayesprune.structure.graph import CONSTANT, NOTHING, Labels, Signals, Terms, Value, Weights, bits_of, expand, made_of
 from bayesprune.structure.primitive import Params, Primitive, Products
 from bayesprune.structure.recorder import LARGEST, Recorder
-from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Value, Weights, bits_of, expand, made_of
 
 
 def read_elementwise(recorder: Recorder, op: Primitive, params: Params, operands: list[Value]) -> Value:

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxprs_in_params
 
+from bayesprune.structure.graph import expand
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called, computed, followed, somewhere
 from bayesprune.structure.ops import movement, record_of, written_out
 from bayesprune.structure.primitive import integers
 from bayesprune.structure.row_states import counts
-from bayesprune.structure.values import expand
 
 NONE = -1
 MOST = 1 << 20  # entries of an array that is followed
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
 class _Places(NamedTuple):
     """An array made of entries of x as they are, plus whole numbers: which entry each is, `NONE` for others; what is added.
 
-    Both are labels as `structure.values` has them.
+    Both are labels as `structure.graph` has them.
     """
 
     labels: np.ndarray

@@ -8,8 +8,8 @@ bounds it a threshold. A scale may also multiply the inverse first (batch norms)
 
 from dataclasses import replace
 
+from bayesprune.structure.graph import Signals, Value, Weights
 from bayesprune.structure.primitive import Params, Primitive
-from bayesprune.structure.values import Signals, Value, Weights
 
 DEVIATION, INVERSE, SCALED_INVERSE = "deviation", "inverse", "scaled inverse"
 NORMAL, SCALED, SHIFTED = "normal", "scaled", "shifted"

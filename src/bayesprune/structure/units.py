@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Int
 
-from bayesprune.structure.graph import Graph, Role, Terms
-from bayesprune.structure.values import NOTHING, Labels, compress, joined
+from bayesprune.structure.graph import NOTHING, Graph, Labels, Role, Terms, compress, joined
 
 Numbers = Int[np.ndarray, "..."]
 NONE, UNSEEN = -1, -2

@@ -10,7 +10,7 @@ import numpy as np
 from bayesprune.deploy.program.evaluate import evaluate
 from bayesprune.deploy.program.ops import ELEMENTWISE, KEPT_WHOLE, OPAQUE, Op, OpProgram, alive
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, constant_part, grid, reads_of, slim, summed
-from bayesprune.structure.values import compress
+from bayesprune.structure.graph import compress
 
 MIXED = (
     "a constant of the network differs from place to place of an axis that holds rows and places together: keep the rows in an "

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from jax import lax
 
+from bayesprune.structure.graph import NOTHING, Labels, Shape, Signals, Value, Weights, bits_of, compress, expand, made_of
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Function, Known, Params, Primitive, Walk, integers
-from bayesprune.structure.values import NOTHING, Labels, Shape, Signals, Value, Weights, bits_of, compress, expand, made_of
 
 MANY = 1 << 14  # labels of one array from which on it pays to tell fewer apart
 

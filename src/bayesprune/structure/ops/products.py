@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesprune.structure.graph import Product, Terms
+from bayesprune.structure.graph import Labels, Product, Shape, Signals, Terms, Value, Weights
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Params, Primitive, Walk
 from bayesprune.structure.recorder import LARGEST, Recorder, different_rows
-from bayesprune.structure.values import Labels, Shape, Signals, Value, Weights
 
 
 def _dot(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:

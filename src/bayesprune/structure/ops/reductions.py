@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from bayesprune.structure.graph import Shape, Signals, Value, Weights
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops.movement import unless, without
 from bayesprune.structure.primitive import Function, Known, Params, Primitive, Walk, integers
-from bayesprune.structure.values import Shape, Signals, Value, Weights
 
 
 def _merged(walk: Walk, value: Value, axes: tuple[int, ...], name: str) -> Signals:
