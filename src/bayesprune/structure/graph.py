@@ -30,7 +30,7 @@ class Signals:
     A signal is what stands or falls together: a unit's value, a channel's map, in one array of the net. ``of_rows``: whether
     the data enter. ``upstream``: bits of all weights that enter. ``heads``: bits of the kernels whose products reach this
     array with no other kernel between. ``literal``: the number, of a number written in the program; ``array``: the numbers, of
-    an array of them. ``form`` and ``scaled_by``: how far the array has come in a normalisation, see `structure.norms`.
+    an array of them. ``form`` and ``scaled_by``: how far the array has come in a normalisation, see `structure.elementwise`.
     """
 
     labels: Labels
