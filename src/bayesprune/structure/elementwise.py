@@ -2,8 +2,8 @@
 
 These scale or shift an activation right after it was divided by its size. They are found by their arithmetic, not by names. A
 square root makes a value the (inverse) standard deviation; what is multiplied by the inverse is normalised. A weight that
-multiplies the result is a scale, one that is added a shift, one that bounds it a threshold. A scale may also multiply the inverse
-first (batch norms), or the activation before it meets the inverse (filter response norms).
+multiplies the result is a scale, one that is added a shift, one that bounds it a threshold. A scale may also multiply the
+inverse first (batch norms), or the activation before it meets the inverse (filter response norms).
 """
 
 import functools
