@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.deploy.program.evaluate import evaluate
 from bayesprune.deploy.program.ops import ELEMENTWISE, KEPT_WHOLE, OPAQUE, Op, OpProgram, alive
+from bayesprune.deploy.program.run import evaluate
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, constant_part, grid, reads_of, slim, summed
 from bayesprune.structure.graph import compress
 
