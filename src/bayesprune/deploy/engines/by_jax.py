@@ -34,7 +34,7 @@ class ByJax:
 
     def __init__(self, network: Weighted) -> None:
         self.network = network
-        self._at_mean, self._draws, self._mean = map(jax.jit, (self._of_mean, self._of_each, self._of_all))
+        self._at_mean, self._draws, self._mean = (jax.jit(of) for of in (self._of_mean, self._of_each, self._of_all))
 
     def __call__(self, x: Array) -> np.ndarray:
         """Of the network at the posterior mean."""
