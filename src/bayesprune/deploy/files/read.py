@@ -1,16 +1,22 @@
-"""One file of a compact network, read: nothing in it is believed before it is checked. `reader` reads it with NumPy alone."""
+"""What a file of ours holds: a fit, a posterior, or a compact network, of which nothing is believed before it is checked.
+
+`reader` reads a compact network with NumPy alone.
+"""
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_type_hints
 
 import numpy as np
 
+from bayesprune.core.checks import check_integer
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_tensors
 from bayesprune.deploy import reader
+from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.engines.engine import Engine
 from bayesprune.deploy.engines.measure import Choice
 from bayesprune.deploy.files.promises import LAWS, LONGEST, check, check_numbers, check_program, of_data, sizes_of
@@ -21,13 +27,57 @@ from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
 from bayesprune.deploy.shrinking.certificate import PRIME, Certificate
 from bayesprune.deploy.shrinking.cost import Cost
+from bayesprune.report import saved_fit
+from bayesprune.report.export import SavedPosterior, load_posterior
+from bayesprune.train.continuation import Kept
+from bayesprune.train.result import FitResult
 
 WHAT, REMEDY = "file of a compact network", "Copy it, or save it, again."
 MOST_FLOPS = 1 << 63  # of a cost that is believed
 
 
-def read(path: str, max_bytes: int | None = None) -> dict[str, Any]:
-    """The fields of a `Compact`; ``max_bytes`` that its arrays may take. Errors as of `bayesprune.load`."""
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> FitResult | Compact | SavedPosterior:
+    """What a file of ours holds.
+
+    A `FitResult` that ``fit.save`` wrote, its ``state`` now arrays by name; a `Compact` that `Compact.save` wrote; or a
+    posterior, as `report.load_posterior` reads it.
+
+    No code is run from a file: it holds numbers and names of known operations. A compact network's is checked once, completely,
+    before anything is allocated: shapes, lengths, indices, and every operation, which has to give the sizes that are stated.
+
+    Args:
+        path: the file.
+        max_bytes: what the arrays of a compact network may take in memory. A few kilobytes of a stranger's may be whole, and
+            unpack to a gigabyte of zeros; so None allows 64 MiB, or 256 times what the arrays take in the file, whichever is
+            more, and a file that needs more is refused with the number that would do. Other files hold their numbers as they
+            are, at most 32 times smaller where these are zeros.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ValueError: it is none of these; `DamagedFileError`, a ``ValueError`` too: it has changed since, or is cut short.
+
+    Example:
+        >>> load("/nowhere/net.bayesprune")
+        Traceback (most recent call last):
+        ...
+        FileNotFoundError: [Errno 2] no file at /nowhere/net.bayesprune: check the path.
+    """
+    path = os.fspath(path)
+    if max_bytes is not None:
+        check_integer(max_bytes, "max_bytes")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(2, f"no file at {path}: check the path.")
+    header = read_tensors(path, WHAT, REMEDY, header_only=True)[1]
+    if header.get("format") != saved_fit.FORMAT:
+        return _network(path, max_bytes)
+    if saved_fit.WHOLE in header:
+        fit = saved_fit.read_fit(path)
+        state = None if fit.state is None else Kept(**fit.state)
+        return FitResult(fit.params, state, fit.losses, fit.mask, fit.history)
+    return load_posterior(path)
+
+
+def _network(path: str, max_bytes: int | None) -> Compact:
     streams, header = read_tensors(path, WHAT, REMEDY)
     if header.get("format") != reader.FORMAT or header.get("version") != reader.VERSION:
         raise ValueError(
@@ -38,7 +88,7 @@ def read(path: str, max_bytes: int | None = None) -> dict[str, Any]:
         return _read(header, streams, max_bytes)
 
 
-def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_bytes: int | None) -> dict[str, Any]:
+def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_bytes: int | None) -> Compact:
     """Everything is checked here, once: first what the plan says, then the numbers."""
     if len(header["plan"]) > LONGEST:
         raise ValueError(f"a plan of {len(header['plan']):,} letters, more than {LONGEST:,}")
@@ -52,20 +102,20 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_byte
     check_numbers(arrays)
     program, head = _program_of(plan, arrays, "constant"), _program_of(plan["head"], arrays, "head")
     law = _read_law(plan, arrays)
-    return {
-        "program": program,
-        "law": law,
-        "head": head,
-        "inputs": inputs,
-        "outputs": outputs,
-        "cost": _read_cost(plan["cost"]),
-        "task": _word(plan["task"], (*TASKS, "other")),
-        "noise_scale": _read_noise(plan["noise_scale"], law, outputs),
-        "certificate": _read_certificate(plan["certificate"]),
-        "choice": _read_choice(plan.get("choice"), program, head, law),
-        "metadata": json.loads(header["metadata"]),
-        "bounds": of_data(plan["bounds"], inputs.leaves) if "bounds" in plan else (),
-    }
+    return Compact(
+        program=program,
+        law=law,
+        head=head,
+        inputs=inputs,
+        outputs=outputs,
+        cost=_read_cost(plan["cost"]),
+        task=_word(plan["task"], (*TASKS, "other")),
+        noise_scale=_read_noise(plan["noise_scale"], law, outputs),
+        certificate=_read_certificate(plan["certificate"]),
+        choice=_read_choice(plan.get("choice"), program, head, law),
+        metadata=json.loads(header["metadata"]),
+        bounds=of_data(plan["bounds"], inputs.leaves) if "bounds" in plan else (),
+    )
 
 
 def _read_rows(plan: Mapping[str, Any]) -> tuple[Packing, Packing]:
