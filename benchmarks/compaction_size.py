@@ -19,7 +19,7 @@ import jax
 import bayesprune as bp
 from bayesprune.cli import build, rows, settings
 from bayesprune.cli.results import POSTERIOR
-from bayesprune.deploy.files.coding import VALUES
+from bayesprune.deploy.files.write import VALUES
 from bayesprune.report.export import load_posterior
 from bayesprune.report.tables import markdown
 

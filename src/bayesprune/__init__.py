@@ -149,8 +149,8 @@ __all__ = [
 if TYPE_CHECKING:
     from bayesprune import lab
     from bayesprune.deploy.compact import Compact, compact
+    from bayesprune.deploy.files.read import load
     from bayesprune.deploy.files.to_onnx import export_onnx
-    from bayesprune.deploy.load import load
     from bayesprune.deploy.prune_to import prune_to
     from bayesprune.lab.compare import compare
     from bayesprune.report import plots

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.structure.test_independence import by
 
-from bayesprune.structure.numbered import TOLD_APART
+from bayesprune.structure.row_states import TOLD_APART
 
 KEPT = {
     "a place of each row": (lambda x: x[jnp.arange(len(x)), x.argmax(1)], (4,)),

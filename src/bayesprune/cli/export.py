@@ -7,8 +7,8 @@ from tyro.conf import Positional
 
 from bayesprune.cli import shipping
 from bayesprune.deploy.compact import Compact
+from bayesprune.deploy.files.read import load
 from bayesprune.deploy.files.to_onnx import export_onnx
-from bayesprune.deploy.load import load
 
 
 def export(out: Positional[Path], to: Literal["onnx"] = "onnx", file: Path | None = None) -> None:

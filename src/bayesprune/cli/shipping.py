@@ -11,8 +11,8 @@ import numpy as np
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import PyTree
 from bayesprune.deploy.compact import KEEPS, Compact, compact
+from bayesprune.deploy.engines.measure import times
 from bayesprune.deploy.program.laws import factorised, fixed, means, posterior
-from bayesprune.deploy.timed import times
 from bayesprune.infer.predict import blocks_of
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.net_params import why_no_mean

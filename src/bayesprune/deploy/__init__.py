@@ -5,10 +5,10 @@ from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import Engine
 from bayesprune.deploy.engines.measure import Choice, measure
 from bayesprune.deploy.engines.moments import MomentEngine
+from bayesprune.deploy.files.read import load
 from bayesprune.deploy.files.to_c import export_c
 from bayesprune.deploy.files.to_onnx import export_onnx
 from bayesprune.deploy.held_out import evaluate_by_kernels
-from bayesprune.deploy.load import load
 from bayesprune.deploy.prune_to import ToBudget, prune_to
 from bayesprune.deploy.shrinking.certificate import Certificate
 

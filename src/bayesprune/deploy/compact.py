@@ -15,14 +15,12 @@ from bayesprune.core.types import PyTree
 from bayesprune.deploy.engines.by_jax import ByJax
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.measure import Choice, measure
-from bayesprune.deploy.files.save import save
-from bayesprune.deploy.judged import noise_scale_of, task_of
+from bayesprune.deploy.files.write import save
 from bayesprune.deploy.modules.hand_on import HandedOn
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.from_bnn import head, network
 from bayesprune.deploy.program.ops import OpProgram
-from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.rows import check_bounds, how_many, taken
+from bayesprune.deploy.program.packing import Packing, check_bounds, how_many, taken
 from bayesprune.deploy.program.weights import Draws, Law, Points, checked
 from bayesprune.deploy.shrinking.certificate import Certificate, certify
 from bayesprune.deploy.shrinking.cost import Cost, cost
@@ -103,19 +101,11 @@ def compact(
             inputs=Packing.of_inputs(bnn.inputs),
             outputs=Packing.of_shapes(bnn.output_shape),
             cost=cost(plan, small, bnn.graph),
-            task=task_of(bnn),
-            noise_scale=noise_scale_of(bnn, params, law),
-            origin=CompactOrigin(plan, small),
+            task=laws.task_of(bnn),
+            noise_scale=laws.noise_scale_of(bnn, params, law),
+            origin=(plan, small),
             bounds=bnn.inputs.bounds,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class CompactOrigin:
-    """What a compact network was made from; None for one that was read from a file."""
-
-    plan: ShrinkPlan
-    small: Small
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +115,8 @@ class Compact(HandedOn):
     ``program``: its operations; ``law``: of its weights; ``head``: from its outputs to E[y | x, w]; ``cost``: its sizes and
     FLOPs, before and after; ``choice``: of `measured`. ``task`` and ``noise_scale``: what `evaluate` asks of a likelihood.
     ``inputs``, ``outputs``: the arrays of a row that it is given and that it gives, which the program has as one;
-    ``bounds``: the numbers that its tables take, not known of one that was read from a file of before there were any.
+    ``origin``: what it was made from, None of one that was read from a file; ``bounds``: the numbers that its tables take, not
+    known of one from a file of before there were any.
     `bayesprune.predict`, `predict_draws` and `evaluate` take it in the place of a `BNN`, with None for the parameters.
     """
 
@@ -135,7 +126,7 @@ class Compact(HandedOn):
     inputs: Packing
     outputs: Packing
     cost: Cost
-    origin: CompactOrigin | None = field(default=None, repr=False)
+    origin: tuple[ShrinkPlan, Small] | None = field(default=None, repr=False)
     certificate: Certificate | None = None
     choice: Choice | None = None
     task: str = "other"
@@ -215,7 +206,7 @@ class Compact(HandedOn):
         ``ValueError`` where the file carries none.
         """
         if self.origin is not None:
-            return certify(self.origin.plan, self.origin.small, self.program, rounds, seed)
+            return certify(*self.origin, self.program, rounds, seed)
         if self.certificate is None:
             raise ValueError("the file carries no certificate: certify the network before it is saved.")
         return self.certificate

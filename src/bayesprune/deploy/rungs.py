@@ -14,9 +14,8 @@ from bayesprune.core.given import GivenRows, RandomKey
 from bayesprune.core.masks import gone
 from bayesprune.core.types import ArrayTree
 from bayesprune.deploy.compact import Compact, compact
-from bayesprune.deploy.judged import task_of
-from bayesprune.deploy.program.laws import factorised
-from bayesprune.deploy.timed import milliseconds
+from bayesprune.deploy.engines.measure import milliseconds
+from bayesprune.deploy.program.laws import factorised, task_of
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.predict import check_sites
 from bayesprune.model.bnn import BNN

@@ -13,7 +13,7 @@ from bayesprune.cells import Record
 from bayesprune.core.keys import Key
 from bayesprune.core.types import Array, Dataset
 from bayesprune.deploy.compact import Compact, compact
-from bayesprune.deploy.timed import milliseconds
+from bayesprune.deploy.engines.measure import milliseconds
 from bayesprune.lab.entry import Fitted
 from bayesprune.model import select
 from bayesprune.report import metrics

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from bayesprune.structure.graph import Graph, Product
+from bayesprune.structure.graph import NOTHING, Graph, Product, Signals, Value, Weights, bits_of
 from bayesprune.structure.ops import PRIMITIVES
 from bayesprune.structure.reach import Alive, carried
 from bayesprune.structure.units import Units
-from bayesprune.structure.values import NOTHING, Signals, Value, Weights, bits_of
 
 
 def multiply_adds(graph: Graph, mask: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:

@@ -6,10 +6,9 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Literal
 
-from bayesprune.structure.jaxprs import Equation, JaxprLike, as_often, called, scan_parts, unread
-from bayesprune.structure.numbered import TOLD_APART, Never, Own, wide
+from bayesprune.structure.jaxprs import Equation, JaxprLike, as_often, called, followed_twice, scan_parts
 from bayesprune.structure.ops import record_of
-from bayesprune.structure.row_states import Mixed, RowAxis, State, axis_of, constant, folded, numbered
+from bayesprune.structure.row_states import Mixed, Never, Own, RowAxis, State, axis_of, constant, fault, folded, numbered, wide
 
 ANOTHER = "the program, which is another for another number of rows"
 BY_PARTS = f"{ANOTHER}, perhaps a loop over some of them at a time (of jax.lax.map(..., batch_size=...): leave batch_size out)"
@@ -30,48 +29,29 @@ def mixing(one: ClosedJaxpr, other: ClosedJaxpr) -> str:
     ('', 'reduce_max', 'rev')
     """
     inputs: list[State] = [None] * (len(one.jaxpr.invars) - 1)
-    results = _closed(one, other, [*inputs, RowAxis(0)])
-    for result in results:
-        if isinstance(result, Mixed):
-            return result.by
-        if isinstance(result, RowAxis) and (result.axis, result.before) != (0, 1):
-            return "the order of the outputs' axes"
-        if isinstance(result, Own | Never):
-            return TOLD_APART
-    return ""
+    return next(filter(None, map(fault, _closed(one, other, [*inputs, RowAxis(0)]))), "")
 
 
 def _closed(one: JaxprLike, other: JaxprLike, inputs: Sequence[State]) -> list[State]:
-    inner, twin = (getattr(program, "jaxpr", program) for program in (one, other))
-    if [e.primitive.name for e in inner.eqns] != [e.primitive.name for e in twin.eqns]:
-        loops = {"scan", "while"} & {e.primitive.name for e in (*inner.eqns, *twin.eqns)}
-        return [Mixed(BY_PARTS if loops else ANOTHER)] * len(inner.outvars)
-    pairs = zip(getattr(one, "consts", ()), getattr(other, "consts", ()), strict=True)
-    states: dict[Any, State] = dict(zip(inner.constvars, [constant(*pair) for pair in pairs], strict=False))
-    states.update(zip(inner.invars, inputs, strict=True))
-    read = lambda atom, pair: constant(atom.val, pair.val) if isinstance(atom, Literal) else states[atom]  # noqa: E731
+    if [e.primitive.name for e in one.eqns] != [e.primitive.name for e in other.eqns]:
+        loops = {"scan", "while"} & {e.primitive.name for e in (*one.eqns, *other.eqns)}
+        return [Mixed(BY_PARTS if loops else ANOTHER)] * len(getattr(one, "jaxpr", one).outvars)
     known: dict[Any, Any] = {}
-    for equation, second, empty in zip(inner.eqns, twin.eqns, unread(inner, twin), strict=True):
-        if empty is not None:
-            states.update(dict.fromkeys(empty))
-            continue
+
+    def step(equation: Equation, second: Equation, given: list[State]) -> list[State]:
         if len(equation.invars) != len(second.invars):
-            states.update(zip(equation.outvars, _copies(equation, second, states), strict=True))
-            continue
-        if (numbers := folded(equation, second, known)) is not None:
-            states[equation.outvars[0]] = constant(*numbers)
-            continue
-        given = [read(*pair) for pair in zip(equation.invars, second.invars, strict=True)]
-        made = _step(equation, second, given)
-        states.update(zip(equation.outvars, made, strict=True))
-    return [read(*pair) for pair in zip(inner.outvars, twin.outvars, strict=True)]
+            return _copies(equation, second, given)
+        numbers = folded(equation, second, known)
+        return _step(equation, second, given) if numbers is None else [constant(*numbers)]
+
+    return followed_twice(one, other, inputs, step, constant)
 
 
-def _copies(one: Equation, other: Equation, states: dict[Any, State]) -> list[State]:
+def _copies(one: Equation, other: Equation, given: list[State]) -> list[State]:
     """What is given as often as there are rows: one constant for each of them, as `jnp.tile` joins it, or more than that."""
     name, first = one.primitive.name, one.invars[0]
     same = all(len({id(atom) for atom in equation.invars}) == 1 for equation in (one, other))
-    known = same and name == "concatenate" and not isinstance(first, Literal) and states[first] is None
+    known = same and name == "concatenate" and not isinstance(first, Literal) and given[0] is None
     if known and first.aval.shape[one.params["dimension"]] == 1:
         return [RowAxis(one.params["dimension"], uniform=True)]
     return [Mixed(f"{name}, of as many arrays as there are rows")] * len(one.outvars)

@@ -72,6 +72,36 @@ def followed(
     return list(map(read, jaxpr.outvars))
 
 
+def followed_twice(
+    one: JaxprLike,
+    other: JaxprLike,
+    inputs: Sequence[T],
+    step: Callable[[Any, Any, list[T]], Sequence[T]],
+    known: Callable[[Any, Any], T],
+) -> list[T]:
+    """`followed` for the same function of two numbers of rows, equation by equation side by side.
+
+    ``step``: (equation, its twin, operands) -> its results; ``known``: of a constant in both.
+    """
+    inner, twin = (getattr(program, "jaxpr", program) for program in (one, other))
+    pairs = zip(getattr(one, "consts", ()), getattr(other, "consts", ()), strict=True)
+    values: dict[Any, T] = dict(zip(inner.constvars, [known(*pair) for pair in pairs], strict=True))
+    values.update(zip(inner.invars, inputs, strict=True))
+
+    def read(*atoms: Any) -> T:
+        if not isinstance(atoms[0], Literal):
+            return values[atoms[0]]
+        return known(*(np.asarray(atom.val, getattr(atom.aval, "dtype", None)) for atom in atoms))
+
+    for equation, second, empty in zip(inner.eqns, twin.eqns, _unread(inner, twin), strict=True):
+        if empty is not None:
+            values.update({variable: known(array, array) for variable, array in empty.items()})
+            continue
+        operands = [read(*pair) for pair in zip(equation.invars, second.invars, strict=False)]
+        values.update(zip(equation.outvars, step(equation, second, operands), strict=True))
+    return [read(*pair) for pair in zip(inner.outvars, twin.outvars, strict=True)]
+
+
 def somewhere(program: JaxprLike, holds: Callable[[Any], bool]) -> bool:
     """Whether something holds of an equation of a program, however deep."""
     return any(holds(e) or any(somewhere(inner, holds) for inner in jaxprs_in_params(e.params)) for e in program.eqns)
@@ -89,7 +119,7 @@ def as_often(one: Equation, other: Equation) -> bool:
     return bool(one.primitive.name != "scan" or one.params["length"] == other.params["length"])
 
 
-def unread(one: JaxprLike, other: JaxprLike) -> list[dict[Any, np.ndarray] | None]:
+def _unread(one: JaxprLike, other: JaxprLike) -> list[dict[Any, np.ndarray] | None]:
     """Of each equation that no result is made of, what it makes without entries, by variable; None of all others.
 
     ``one``, ``other``: the same function for two numbers of rows. `jnp.pad` repeats the edges of every axis, those of an axis

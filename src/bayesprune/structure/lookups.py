@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxprs_in_params
 
+from bayesprune.structure.graph import expand
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called, computed, followed, somewhere
-from bayesprune.structure.numbered import counts
-from bayesprune.structure.ops import movement, record_of
+from bayesprune.structure.ops import movement, record_of, written_out
 from bayesprune.structure.primitive import integers
-from bayesprune.structure.values import expand
+from bayesprune.structure.row_states import counts
 
 NONE = -1
 MOST = 1 << 20  # entries of an array that is followed
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
 class _Places(NamedTuple):
     """An array made of entries of x as they are, plus whole numbers: which entry each is, `NONE` for others; what is added.
 
-    Both are labels as `structure.values` has them.
+    Both are labels as `structure.graph` has them.
     """
 
     labels: np.ndarray
@@ -118,8 +118,7 @@ def _step(equation: Equation, inputs: list[Any], found: _Found) -> list[Any]:
             return [_Places(*map(move, inputs[0]))]
     shapes = [tuple(atom.aval.shape) for atom in equation.invars]
     if name == "split":
-        parts = [movement.split(array, integers(params["sizes"]), int(params["axis"])) for array in inputs[0]]
-        return [_Places(*part) for part in zip(*parts, strict=True)]
+        return _walk(written_out(equation, [None]), inputs, found)
     if name == "pad" and isinstance(inputs[0], _Places):
         config = [integers(sides) for sides in params["padding_config"]]
         whole = _as_places(inputs[0], shapes[0])

@@ -7,9 +7,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import jax
 import numpy as np
 
+from bayesprune.structure.graph import Labels, Shape, Signals, Value
 from bayesprune.structure.jaxprs import Equation, JaxprLike
 from bayesprune.structure.recorder import Recorder
-from bayesprune.structure.values import Labels, Shape, Signals, Value
 
 Params = Mapping[str, Any]
 Products = list[tuple[int, ...]]

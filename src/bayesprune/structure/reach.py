@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from bayesprune.core.checks import check_mask
-from bayesprune.structure.graph import Graph, Terms
-from bayesprune.structure.values import CONSTANT, NOTHING, Labels
+from bayesprune.structure.graph import CONSTANT, NOTHING, Graph, Labels, Terms
 
 Alive = Bool[np.ndarray, "..."]
 Flags = Bool[np.ndarray, " signals"]

@@ -7,8 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from bayesprune.core.layout import MOVED, ROWS
-from bayesprune.structure.graph import Product, Terms
-from bayesprune.structure.values import CONSTANT, NOTHING, Labels, Signals, Value, Weights, Whole, bits_of, compress
+from bayesprune.structure.graph import CONSTANT, NOTHING, Labels, Product, Signals, Terms, Weights, Whole, bits_of, compress
 
 
 class Before:
@@ -178,7 +177,7 @@ class Recorder:
             self.tie(first, target)
         self.terms.append(Terms(target, source, other, self.names[site], solid))
 
-    def as_signals(self, weights: Value, reason: str) -> Signals:
+    def as_signals(self, weights: Signals | Weights, reason: str) -> Signals:
         """Weights that are used as data, such as a class token: each entry becomes a signal of its own. Signals stay."""
         if isinstance(weights, Signals):
             return weights

@@ -9,14 +9,13 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxprs_in_params
 from jax.typing import ArrayLike
 
-from bayesprune.structure.graph import Graph, Role, Terms
+from bayesprune.structure.graph import CONSTANT, NOTHING, Graph, Role, Signals, Terms, Value, Weights, bits_of, made_of
 from bayesprune.structure.jaxprs import Equation, JaxprLike, called, computed, followed, somewhere
 from bayesprune.structure.ops import record_of, written_out
 from bayesprune.structure.ops.control import too_large
 from bayesprune.structure.primitive import numbers_of
 from bayesprune.structure.recorder import LARGEST, Recorder
 from bayesprune.structure.units import with_places
-from bayesprune.structure.values import CONSTANT, NOTHING, Signals, Value, Weights, bits_of, made_of
 
 COUNTED = frozenset(["iota", "platform_index"])  # operations without operands whose results are plain numbers
 

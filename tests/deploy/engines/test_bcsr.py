@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from bayesprune.deploy.engines.bcsr import ByBCSR
+from bayesprune.deploy.engines.by_jax import ByBCSR
 from bayesprune.deploy.engines.engine import DENSE
 from bayesprune.deploy.program.weights import GaussianLaw
 from tests.deploy.functions import FUNCTIONS, compact_of, numbers, program_of

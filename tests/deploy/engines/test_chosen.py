@@ -10,7 +10,7 @@ import bayesprune as bp
 from bayesprune.deploy import Certificate, evaluate_by_kernels
 from bayesprune.deploy.engines.chosen import Engines
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
-from bayesprune.deploy.program.rows import how_many
+from bayesprune.deploy.program.packing import how_many
 from bayesprune.deploy.program.weights import GaussianLaw
 from bayesprune.deploy.sparse.kernels import has_numba
 from tests.deploy.fits import DATA, fitted, regression

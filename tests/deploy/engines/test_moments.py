@@ -7,8 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 import bayesprune as bp
-from bayesprune.deploy.engines.moment_layers import FUNCTIONS, LayerMoments, activated
-from bayesprune.deploy.engines.moments import MomentEngine
+from bayesprune.deploy.engines.moments import FUNCTIONS, LayerMoments, MomentEngine, activated
 from bayesprune.deploy.program.weights import GaussianLaw, Points
 from tests.deploy.fits import DATA, fitted, regression
 from tests.deploy.functions import compact_of, images, program_of, rows

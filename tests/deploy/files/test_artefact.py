@@ -25,7 +25,7 @@ from bayesprune.core.files import DamagedFileError
 from bayesprune.core.formats import pack_tensors
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.measure import machine
-from bayesprune.deploy.files.coding import Coder, divergence
+from bayesprune.deploy.files.write import Coder, divergence
 from bayesprune.deploy.program.weights import Draws
 from tests.deploy.fits import DATA, fitted, regression
 

@@ -6,7 +6,7 @@ import pytest
 from jax import lax
 from jax.extend.core import jaxpr_as_fun
 
-from bayesprune.deploy.program.edges import plain_edges
+from bayesprune.deploy.program.plain import plain
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 
@@ -23,7 +23,7 @@ X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 )
 def test_between_neighbours_and_cut_off(config) -> None:
     (equation,) = jax.make_jaxpr(lambda x: lax.pad(x, np.float32(7), config))(X).eqns
-    program = plain_edges(equation)
+    program = plain(equation)
     for inner in program.eqns:
         sides = inner.params.get("padding_config", ())
         assert all(low >= 0 <= high and not between for low, high, between in sides)
@@ -33,4 +33,4 @@ def test_between_neighbours_and_cut_off(config) -> None:
 
 def test_plain_edges_are_kept() -> None:
     (equation,) = jax.make_jaxpr(lambda x: lax.pad(x, np.float32(7), ((1, 2, 0), (0, 0, 0))))(X).eqns
-    assert plain_edges(equation) is None
+    assert plain(equation) is None

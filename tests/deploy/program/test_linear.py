@@ -12,7 +12,7 @@ from bayesprune.deploy.program.linear import pattern
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Op
 from bayesprune.deploy.sparse.kernels import LayerKernels, activate
-from bayesprune.deploy.sparse.runs import runs
+from bayesprune.deploy.sparse.layouts import runs
 from bayesprune.deploy.sparse.segments import Finder, folded
 from tests.deploy.functions import FUNCTIONS, identity, numbers, program_of, rows, sparse
 

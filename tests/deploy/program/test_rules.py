@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bayesprune.deploy import reader
+from bayesprune.deploy.files.promises import check_program
 from bayesprune.deploy.program import run
-from bayesprune.deploy.program.one_pass import check_program
 from bayesprune.deploy.program.ops import Op
 from bayesprune.deploy.program.rules import Abstract, made
 from tests.deploy import small_trees

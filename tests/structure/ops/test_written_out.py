@@ -50,6 +50,12 @@ def test_running_logarithms_of_sums(reverse) -> None:
     np.testing.assert_allclose(written(function, X)(X), function(X), rtol=1e-5, atol=1e-5)
 
 
+def test_parts() -> None:
+    (equation,) = jax.make_jaxpr(lambda x: lax.split(x, (3, 0, 4), axis=1))(X).eqns
+    for ours, its in zip(jaxpr_as_fun(written_out(equation, [None]))(X), lax.split(X, (3, 0, 4), axis=1), strict=True):
+        np.testing.assert_array_equal(ours, its)
+
+
 def test_the_inverse_error_function() -> None:
     x = np.concatenate([np.linspace(-1, 1, 999), [1e-20, 0.0, 1 - 6e-8]]).astype(np.float32)
     np.testing.assert_allclose(written(lax.erf_inv, x)(x), special.erfinv(x.astype(float)), rtol=3e-6)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import jax
 
 from bayesprune.core.checks import check_name
-from bayesprune.deploy.engines.bcsr import ByBCSR
+from bayesprune.deploy.engines.by_jax import ByBCSR
 from bayesprune.deploy.engines.draws_engine import DrawsEngine
 from bayesprune.deploy.engines.engine import DENSE, Engine
 from bayesprune.deploy.engines.measure import Choice
@@ -15,7 +15,7 @@ from bayesprune.deploy.program.ops import OpProgram, reached
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import has_numba
-from bayesprune.deploy.sparse.steps import Step
+from bayesprune.deploy.sparse.segments import Step
 
 ENGINES = ("auto", "jax", "kernels")
 MANY = 100  # rows from which JAX gains more by its dense products than it takes to be called

@@ -2,27 +2,34 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from bayesprune.core.checks import check_integer, check_name
 from bayesprune.core.types import ArrayTree
-from bayesprune.deploy.engines.draws_kernels import MANY_ROWS, DrawsKernel, by_blas, by_scipy, compiled
+from bayesprune.deploy.engines.draws_kernels import (
+    MANY_ROWS,
+    DrawsKernel,
+    Noise,
+    by_blas,
+    by_scipy,
+    check_local,
+    compiled,
+    noisy,
+)
 from bayesprune.deploy.engines.draws_table import LANES, Source, Table, TableNetworks, factors, generator
 from bayesprune.deploy.engines.engine import DENSE
-from bayesprune.deploy.engines.local_noise import Noise, check_local, noisy
 from bayesprune.deploy.program import laws
 from bayesprune.deploy.program.linear import by_row
 from bayesprune.deploy.program.normal import normal
 from bayesprune.deploy.program.ops import Op, OpProgram
-from bayesprune.deploy.program.rows import checked
+from bayesprune.deploy.program.packing import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.kernels import check_kernel, has_numba, step
-from bayesprune.deploy.sparse.segments import Finder, check_data, folded, joined, traced
-from bayesprune.deploy.sparse.steps import Step, fused, in_turn
+from bayesprune.deploy.sparse.segments import Finder, Step, check_data, folded, fused, in_turn, joined, traced
 
 LARGEST = 1 << 24  # numbers of one array, of all networks together
 NOISES = ("weights", "local", "auto")
@@ -65,7 +72,7 @@ class DrawsEngine:
         self.kernel = ("numba" if has_numba() else "csr") if kernel == "auto" else kernel
         check_kernel(self.kernel)
         ready = prepare(compact, joined(compact.program, compact.head))
-        self.compact, self.program, self.random, self.segments = compact, ready.program, ready.random, ready.segments
+        self.compact, self.program, self.random, self.segments = compact, ready.program, ready.random, ready.segments()
         self.sites = {number: site for site, number in compact.program.weights.items()}
         self.table = Table(compact.law, compact.program.weights, self.kernel == "numba")
         self.drawn = self.program.weighed
@@ -220,23 +227,14 @@ def _is_dense(segment: Segment) -> bool:
     return bool(len(segment.pattern.columns) >= DENSE * segment.weights.where.size)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """``program``: in its normal form. By number of array, ``random``: those that are weights, moved at most; ``known``: those
-    that no weight and no row enters. ``segments``: its linear parts, in order."""
+def prepare(compact: Weighted, program: OpProgram) -> Finder:
+    """What finds the segments of ``program``, the network of ``compact`` with its head or without, in its normal form.
 
-    program: OpProgram
-    random: dict[int, StoredPlace]
-    known: dict[int, np.ndarray]
-    segments: list[Segment]
-
-
-def prepare(compact: Weighted, program: OpProgram) -> Prepared:
-    """``program``: the network of ``compact``, with its head or without. Raises ``ValueError`` where only JAX can run it."""
+    Raises ``ValueError`` where only JAX can run it.
+    """
     numbers = compact.program.weights.values()
     program = normal(program, numbers)
     check_data(program)
     random = traced(program, {number: compact.program.shapes[number] for number in numbers})
-    known = folded(program, program.constants)
     living = {program.weights[site]: alive for site, alive in laws.alive(compact.law).items()}
-    return Prepared(program, random, known, Finder(program, known, random, living).segments())
+    return Finder(program, folded(program, program.constants), random, living)

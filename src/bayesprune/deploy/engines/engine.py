@@ -7,11 +7,10 @@ import numpy as np
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Array
 from bayesprune.deploy.program.ops import OpProgram
-from bayesprune.deploy.program.rows import checked_rows
+from bayesprune.deploy.program.packing import checked_rows
 from bayesprune.deploy.sparse.fusing import Segment
 from bayesprune.deploy.sparse.kernels import Kernel, available, chain, check_kernel, csr, dense, step
-from bayesprune.deploy.sparse.segments import Finder, with_weights
-from bayesprune.deploy.sparse.steps import fused, in_turn
+from bayesprune.deploy.sparse.segments import Finder, fused, in_turn, with_weights
 
 ROWS = 1024  # at a time: what is between the operations stays in the cache
 DENSE = 0.3  # share of a matrix that is alive, from which a dense product of many rows is quicker

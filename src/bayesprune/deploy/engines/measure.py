@@ -13,16 +13,16 @@ import numpy as np
 
 from bayesprune.core.checks import check_integer, unknown_name
 from bayesprune.core.types import ArrayTree
-from bayesprune.deploy.engines.bcsr import ByBCSR
-from bayesprune.deploy.engines.by_jax import ByJax
+from bayesprune.deploy.engines.by_jax import ByBCSR, ByJax
 from bayesprune.deploy.engines.engine import Engine, one
-from bayesprune.deploy.program.rows import checked, random_rows
+from bayesprune.deploy.program.packing import checked, random_rows
 from bayesprune.deploy.program.weights import Weighted
 from bayesprune.deploy.sparse.kernels import KERNELS, available, check_kernel
-from bayesprune.deploy.sparse.steps import source_of
+from bayesprune.deploy.sparse.segments import source_of
 from bayesprune.deploy.sparse.threads import processors
 
 ENGINES = ("kernels", "jax", "bcsr")
+TIMED, WARM = 0.1, 3  # seconds in which calls are timed, and calls before that are not
 
 
 def machine() -> str:
@@ -172,3 +172,21 @@ def _medians(calls: Mapping[str, Callable[[], Any]], num_repeats: int) -> dict[s
             call()
             times[name].append(time.perf_counter() - begin)
     return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def milliseconds(call: Callable[[], Any]) -> tuple[float, float]:
+    """The median of calls, and the distance between their quartiles, in milliseconds."""
+    quarters = statistics.quantiles(times(call), n=4)
+    return 1e3 * quarters[1], 1e3 * (quarters[2] - quarters[0])
+
+
+def times(call: Callable[[], Any]) -> list[float]:
+    """Seconds of each call."""
+    for _ in range(WARM):
+        call()
+    found, end = list[float](), time.perf_counter() + TIMED
+    while len(found) < WARM or time.perf_counter() < end:
+        before = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - before)
+    return found

@@ -1,24 +1,109 @@
 """Means and variances of a network's outputs without drawing networks: moments, layer after layer."""
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.special import expit, ndtr
 
 from bayesprune.core.checks import check_integer
 from bayesprune.deploy import reader
 from bayesprune.deploy.engines.draws_engine import DrawsEngine, prepare
+from bayesprune.deploy.engines.draws_kernels import law_at
 from bayesprune.deploy.engines.draws_table import Source, generator
-from bayesprune.deploy.engines.moment_layers import LayerMoments, MomentLayer
 from bayesprune.deploy.program.linear import MOVES
 from bayesprune.deploy.program.ops import Op, OpProgram
-from bayesprune.deploy.program.rows import checked
+from bayesprune.deploy.program.packing import checked
 from bayesprune.deploy.program.weights import GaussianLaw, Weighted
 from bayesprune.deploy.sparse.fusing import Segment, StoredPlace
 from bayesprune.deploy.sparse.segments import check_data
+from bayesprune.formulas.quadrature import nodes
 
 ROWS = 1024
+FUNCTIONS = {"tanh": np.tanh, "logistic": expit, "silu": lambda a: a * expit(a)}
+
+
+class LayerMoments(NamedTuple):
+    """Of numbers that are taken as independent: (rows, ...) both."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+class MomentLayer:
+    """One segment: ``mean`` and ``variance``, matrices of the weights' mu and sigma²; the same of the bias; the shared scales'
+    first two moments."""
+
+    def __init__(self, segment: Segment, law: GaussianLaw, sites: Mapping[int, str]) -> None:
+        self.segment, pattern = segment, segment.matrix
+
+        def matrix(values: np.ndarray, power: int) -> csr_matrix:
+            scale = None if segment.scale is None else segment.scale**power
+            entries = replace(segment, scale=scale).values(values).astype(float)
+            # Of its own: SciPy sums the entries of one place, as of an input that is repeated, in the arrays that it is given.
+            return csr_matrix((entries, pattern.columns.copy(), pattern.ptr.copy()), (pattern.height, pattern.width))
+
+        weights, bias = (law_at(place, law, sites) for place in (segment.weights, segment.bias))
+        self.mean, self.variance = matrix(weights.loc, 1), None if weights.scale is None else matrix(weights.scale**2, 2)
+        self.bias = None if bias.scale is None else LayerMoments(bias.loc, bias.scale**2)
+        self.scale, self.bias_scale = _moments(law, weights.shared), _moments(law, bias.shared)
+        self.together = self.bias is not None and self.variance is not None and weights.shared == bias.shared != ""
+
+    def __call__(self, given: LayerMoments) -> LayerMoments:
+        lead = given.mean.shape[: self.segment.lead]
+        m, v = (part.reshape(-1, self.mean.shape[1]).T for part in given)
+        a, b = self.mean @ m, self.mean.power(2) @ v
+        if self.variance is not None:
+            b = b + self.variance @ (m * m + v)
+        if self.together and self.bias is not None:
+            a, b = a + self.bias.mean[:, None], b + self.bias.variance[:, None]
+        mean, variance = _scaled(a, b, self.scale)
+        if self.bias is not None and not self.together:
+            added = _scaled(self.bias.mean, self.bias.variance, self.bias_scale)
+            mean, variance = mean + added.mean[:, None], variance + added.variance[:, None]
+        if self.segment.shift is not None:
+            mean = mean + self.segment.shift[:, None]
+        made = activated(LayerMoments(mean, variance), self.segment.act)
+        return LayerMoments(*(part.T.reshape(*lead, *self.segment.shape) for part in made))
+
+
+def activated(given: LayerMoments, act: str) -> LayerMoments:
+    """Moments of f(a) for a Gaussian a.
+
+    >>> made = activated(LayerMoments(np.zeros(1), np.ones(1)), "relu")
+    >>> round(float(made.mean[0]), 6), round(float(made.variance[0]), 6)  # 1 / sqrt(2 pi), 1/2 - 1 / (2 pi)
+    (0.398942, 0.340845)
+    """
+    mean, deviation = given.mean, np.sqrt(given.variance)
+    if act == "none":
+        return given
+    if act == "relu":
+        ratio = np.divide(mean, deviation, out=np.where(mean > 0, 40.0, -40.0), where=deviation > 0)
+        density, below = np.exp(-0.5 * ratio**2) / np.sqrt(2 * np.pi), ndtr(ratio)
+        first = mean * below + deviation * density
+        second = (mean**2 + given.variance) * below + mean * deviation * density
+        return LayerMoments(first, np.maximum(second - first**2, 0.0))
+    first, second = np.zeros_like(mean), np.zeros_like(mean)
+    for node, weight in zip(*nodes(), strict=True):
+        value = FUNCTIONS[act](mean + deviation * node)
+        first += weight * value
+        second += weight * value**2
+    return LayerMoments(first, np.maximum(second - first**2, 0.0))
+
+
+def _scaled(a: np.ndarray, b: np.ndarray, scale: tuple[float, float]) -> LayerMoments:
+    first, second = scale
+    return LayerMoments(first * a, second * b + (second - first**2) * a**2)
+
+
+def _moments(law: GaussianLaw, name: str) -> tuple[float, float]:
+    """E[s] and E[s²] of a shared scale; 1 and 1 of none."""
+    mean, std = law.log.get(name, (0.0, 0.0))
+    return float(np.exp(mean + 0.5 * std**2)), float(np.exp(2 * mean + 2 * std**2))
 
 
 class MomentEngine:
@@ -62,8 +147,9 @@ class MomentEngine:
         check_data(compact.head)
         ready = prepare(compact, compact.program)
         self.program, self.random, self.known = ready.program, ready.random, ready.known
-        segments = [segment for segment in ready.segments if segment.pattern is not None]
-        chosen = {segment.index: MomentLayer.of(segment, self.law, self.program) for segment in segments}
+        segments = [segment for segment in ready.segments() if segment.pattern is not None]
+        sites = {number: site for site, number in self.program.weights.items()}
+        chosen = {segment.index: MomentLayer(segment, self.law, sites) for segment in segments}
         taken = {index for segment in segments for index in segment.taken}
         self.steps: list[Op | MomentLayer] = [
             chosen.get(index, op)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.deploy.files.c_rows import write_rows
-from bayesprune.deploy.files.c_source import CSource, Ref, loops, strides_of
+from bayesprune.deploy.files.c_source import CSource, Ref, loops, strides_of, write_rows
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.structure.ops import PRIMITIVES
 from bayesprune.structure.ops.trees import follows

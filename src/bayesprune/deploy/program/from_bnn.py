@@ -17,8 +17,7 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, PyTree
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import OpProgram
-from bayesprune.deploy.program.packing import Packing
-from bayesprune.deploy.program.rows import random_rows, taken
+from bayesprune.deploy.program.packing import Packing, random_rows, taken
 from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.trace import trace
 from bayesprune.infer.predict import part_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -88,17 +88,7 @@ class OpProgram:
         return replace(self, constants=constants)
 
 
-@runtime_checkable
-class Operation(Protocol):
-    """What makes arrays of arrays, by number: an `Op`, or a step of an engine."""
-
-    @property
-    def inputs(self) -> tuple[int, ...]: ...
-    @property
-    def outputs(self) -> tuple[int, ...]: ...
-
-
-Made = TypeVar("Made", bound=Operation)
+Made = TypeVar("Made", bound=Any)  # an `Op`, or a step of an engine: it has `inputs` and `outputs`, arrays by number
 
 
 def reached(ops: Iterable[Op], arrays: Iterable[int]) -> set[int]:

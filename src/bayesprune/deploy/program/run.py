@@ -1,4 +1,4 @@
-"""Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated."""
+"""Operations by JAX: the counterpart of `reader`, to be traced, compiled and differentiated; and one by NumPy, in float64."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 
 from bayesprune.core.types import Array
 from bayesprune.deploy import reader
@@ -107,3 +109,22 @@ FUNCTIONS: dict[str, Any] = {
     "window_sum": functools.partial(_pool, lax.add, 0.0), "window_max": functools.partial(_pool, lax.max, -jnp.inf),
     "window_min": functools.partial(_pool, lax.min, jnp.inf), "trees": by_gathers,
 }  # fmt: skip
+
+
+def evaluate(op: Op, arrays: list[np.ndarray], dtype: DTypeLike = np.float64) -> list[np.ndarray]:
+    """The results for one row, floats in ``dtype``; of an opaque operation by JAX, which may round them first.
+
+    >>> evaluate(Op("convert", (0,), (1,), {"dtype": "float32"}), [np.asarray([1, 2])])[0].dtype
+    dtype('float64')
+    """
+    if op.name == OPAQUE:
+        made = step(op, 1, list(arrays))
+    else:
+        floats = op.name == "convert" and op.attributes["dtype"].startswith("float")
+        made = [reader.step(op.name, {"dtype": dtype} if floats else op.attributes, 1, *arrays)]
+    return [floating(np.asarray(each), dtype) for each in made]
+
+
+def floating(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
+    """The array with its floats in ``dtype``; whole numbers and booleans stay as they are."""
+    return array.astype(dtype, copy=False) if array.dtype.kind == "f" else array

@@ -1,21 +1,20 @@
 """From a network's jaxpr to operations as data."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr
 from jax.lax import RoundingMethod
 from jax.typing import ArrayLike
 
 from bayesprune.deploy.program.attributes import DTYPES, OF_PARAMS, NotAsData, chosen_places, integers, lookup
-from bayesprune.deploy.program.edges import plain_edges
 from bayesprune.deploy.program.ops import OPAQUE, Op, OpProgram, alive
-from bayesprune.deploy.program.phases import plain
-from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, computed, unread
+from bayesprune.deploy.program.plain import plain
+from bayesprune.structure.jaxprs import Atom, Equation, JaxprLike, as_often, called, computed, followed_twice
 from bayesprune.structure.ops import record_of, written_out
 
 APART = "the network takes some of the rows apart from the others: its rows are not independent."
@@ -119,32 +118,9 @@ class _Writer:
         return one - other
 
     def closed(self, one: JaxprLike, other: JaxprLike, inputs: list[int]) -> list[int]:
-        closed = [program.consts for program in (one, other) if isinstance(program, ClosedJaxpr)]
-        consts = [self.same(*pair) for pair in zip(*closed, strict=True)]
-        inner, twin = (getattr(p, "jaxpr", p) for p in (one, other))
-        names = dict(zip([*inner.constvars, *inner.invars], [*consts, *inputs], strict=True))
-        if len(inner.eqns) != len(twin.eqns):
+        if len(one.eqns) != len(other.eqns):
             raise _differs("the program")
-        for equation, second, empty in zip(inner.eqns, twin.eqns, unread(inner, twin), strict=True):
-            if empty is not None:
-                names.update({variable: self.constant(value) for variable, value in empty.items()})
-                continue
-            if equation.primitive.name != second.primitive.name:
-                raise _differs(equation.primitive.name)
-            if len(equation.invars) != len(second.invars):
-                raise ValueError(
-                    f"{equation.primitive.name} joins as many arrays as there are rows (by jnp.tile, perhaps), which no "
-                    "smaller program does: write jnp.broadcast_to(array, (x.shape[0], ...)) for one array given to every row."
-                )
-            atoms = zip(equation.invars, second.invars, strict=True)
-            made = self.equation(equation, second, [self.read(*pair, names) for pair in atoms])
-            names.update(zip(equation.outvars, made, strict=True))
-        return [self.read(*pair, names) for pair in zip(inner.outvars, twin.outvars, strict=True)]
-
-    def read(self, atom: Atom, twin: Atom, names: Mapping[Any, int]) -> int:
-        if isinstance(atom, Literal) and isinstance(twin, Literal):
-            return self.same(*(np.asarray(each.val, getattr(each.aval, "dtype", None)) for each in (atom, twin)))
-        return names[atom]
+        return followed_twice(one, other, inputs, self.equation, self.same)
 
     def same(self, one: ArrayLike, other: ArrayLike) -> int:
         """A constant, which must not be another one for other rows; of whole numbers what reads it must not."""
@@ -164,8 +140,15 @@ class _Writer:
 
     def equation(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
         name = one.primitive.name
+        if name != other.primitive.name:
+            raise _differs(name)
+        if len(one.invars) != len(other.invars):
+            raise ValueError(
+                f"{name} joins as many arrays as there are rows (by jnp.tile, perhaps), which no smaller program does: write "
+                "jnp.broadcast_to(array, (x.shape[0], ...)) for one array given to every row."
+            )
         known = [None if n in self.keys or n in self.twins else self.constants.get(n) for n in inputs]
-        for read in (called, plain, plain_edges, lambda equation: written_out(equation, known)):
+        for read in (called, plain, lambda equation: written_out(equation, known)):
             if as_often(one, other) and (program := read(one)) is not None and (twin := read(other)) is not None:
                 return self.closed(program, twin, inputs)
         if name == "concatenate":  # nothing is to be kept of what is empty
@@ -181,8 +164,6 @@ class _Writer:
             return self.computed(one, inputs)
         if not self.twins.keys().isdisjoint(inputs):
             raise _AnotherNumber(str(_differs("a number")))
-        if name == "split":
-            return self.split(one, other, inputs)
         try:
             if any(str(getattr(variable.aval, "dtype", "")) not in DTYPES for variable in (*one.invars, *one.outvars)):
                 raise NotAsData
@@ -211,17 +192,6 @@ class _Writer:
         first = [self.keys.get(n, self.constants[n]) for n in inputs]
         second = [self.twins.get(n, value) for n, value in zip(inputs, first, strict=True)]
         return [self.same(*pair) for pair in zip(computed(equation, first), computed(equation, second), strict=True)]
-
-    def split(self, one: Equation, other: Equation, inputs: list[int]) -> list[int]:
-        axis, start, made = one.params["axis"], 0, []
-        for pair in zip(one.outvars, other.outvars, strict=True):
-            made.append(self.new(*pair))
-            ranges = [[0, size, 1] for size in self.sizes(pair[0].aval.shape, pair[1].aval.shape)]
-            width = ranges[axis][1]
-            ranges[axis] = [start, start + width, 1]
-            start += width
-            self.ops.append(Op("slice", tuple(inputs), (made[-1],), {"ranges": ranges}))
-        return made
 
     def as_data(self, name: str, one: Equation, other: Equation) -> dict[str, Any]:
         """The attributes of an operation. Raises `NotAsData`."""

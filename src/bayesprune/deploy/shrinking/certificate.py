@@ -5,8 +5,10 @@ exactly, every other function as a fixed arbitrary one. Where they differ as pol
 with probability of about degree / prime at each output; so equality in several rounds is as good as a proof, for finite inputs.
 """
 
+import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +17,17 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from bayesprune.core.checks import check_integer
-from bayesprune.deploy.program.evaluate import evaluate, floating
-from bayesprune.deploy.program.ops import OPAQUE, OpProgram
-from bayesprune.deploy.shrinking import field
+from bayesprune.deploy import reader
+from bayesprune.deploy.program.linear import LINEAR, MOVES, terms, windows
+from bayesprune.deploy.program.ops import KEPT_WHOLE, OPAQUE, Op, OpProgram
+from bayesprune.deploy.program.run import evaluate, floating
 from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
 from bayesprune.deploy.shrinking.shrink import Small, build
 
 TOLERANCE = 1e-12
+PRIME = 131_071  # 2^17 - 1: a product has 34 bits, so that float64 holds sums of 2^19 products exactly
+LONGEST = 1 << 19
+_ADD, _ONE, _TWO = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 @dataclass(frozen=True)
@@ -65,25 +71,25 @@ def certify(plan: ShrinkPlan, small: Small, kept: OpProgram | None = None, round
     with jax.transfer_guard("allow"):  # the host's work
         same = kept is None or _same_numbers(small.program, kept)
         for _ in range(rounds):
-            one, other, alike = _over_the_field(plan, small, rng)
+            one, other, alike = _compared(plan, small, rng)
             same, outputs, mismatches = same and alike, outputs + one.size, mismatches + int((one != other).sum())
         errors = [_numerical(plan, small, dtype, rng) for dtype in (np.float64, np.float32)]
-    return Certificate(field.PRIME, rounds, outputs, mismatches, same, *errors)
+    return Certificate(PRIME, rounds, outputs, mismatches, same, *errors)
 
 
-def _over_the_field(plan: ShrinkPlan, small: Small, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
+def _compared(plan: ShrinkPlan, small: Small, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, bool]:
     program, known = plan.program, plan.known
-    values = {number: field.of_numbers(value) for number, value in program.constants.items()}
+    values = {number: of_numbers(value) for number, value in program.constants.items()}
     for number in program.weights.values():
-        random = field.residues(rng, known.unknown[number])
-        values[number] = np.where(known.unknown[number], random, field.residues(rng, np.asarray(known.values[number] != 0)))
-    values[program.rows] = field.residues(rng, np.ones(program.shapes[program.rows], bool))
+        random = residues(rng, known.unknown[number])
+        values[number] = np.where(known.unknown[number], random, residues(rng, np.asarray(known.values[number] != 0)))
+    values[program.rows] = residues(rng, np.ones(program.shapes[program.rows], bool))
     zeros = {number: np.asarray(~known.nonzero(number)) for number in known.unknown}
-    _evaluate(program, values, zeros)
-    twin = build(plan, values, field.evaluate)
+    _run(program, values, zeros)
+    twin = build(plan, values, over_field)
     inputs = {**twin.inputs(values), **twin.program.constants}
     smaller = {number: slim(zero, plan.keep[number]) for number, zero in zeros.items() if number in twin.program.sizes}
-    _evaluate(twin.program, inputs, smaller)
+    _run(twin.program, inputs, smaller)
     alike = _shapes(twin) == _shapes(small)
     return values[program.output], np.broadcast_to(inputs[twin.program.output], values[program.output].shape), alike
 
@@ -101,10 +107,10 @@ def _same_numbers(exact: OpProgram, kept: OpProgram) -> bool:
     return all(other is not None and alike(one, other) for one, other in pairs)
 
 
-def _evaluate(program: OpProgram, values: dict[int, np.ndarray], zeros: Mapping[int, np.ndarray]) -> None:
+def _run(program: OpProgram, values: dict[int, np.ndarray], zeros: Mapping[int, np.ndarray]) -> None:
     """Run a program over the field. ``zeros``: entries that are known to be zero, as relu(-1) is: no oracle knows that."""
     for op in program.ops:
-        made = field.evaluate(op, [values[i] for i in op.inputs], [program.shapes[i] for i in op.outputs])
+        made = over_field(op, [values[i] for i in op.inputs], [program.shapes[i] for i in op.outputs])
         for number, array in zip(op.outputs, made, strict=True):
             values[number] = np.where(zeros[number], 0, array) if number in zeros else array
 
@@ -148,3 +154,80 @@ def _outputs(
             for op in each.ops:
                 of.update(zip(op.outputs, evaluate(op, [of[i] for i in op.inputs], dtype), strict=True))
     return values[program.output], np.broadcast_to(inputs[small.program.output], values[program.output].shape)
+
+
+# ---- over the field
+def over_field(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]] = ()) -> list[np.ndarray]:
+    """The results of an operation on residues, for one row; ``shapes``: of the results, where it is opaque."""
+    return [np.asarray(made) for made in _over_field(op, arrays, shapes)]
+
+
+def _over_field(op: Op, arrays: list[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    name = op.name
+    if name in KEPT_WHOLE:
+        sums = [np.sum(_oracle(i, [np.asarray(array)])) for i, array in enumerate(arrays)]
+        text = f"{op.attributes['primitive'].name} {op.attributes['params']}" if name == OPAQUE else f"{name} {op.attributes}"
+        made = _oracle(_of_text(text), [np.asarray(s) for s in sums])
+        return [np.broadcast_to((made + i) % PRIME, shape) for i, shape in enumerate(shapes)]
+    if name in LINEAR and (length := terms(op, arrays[-1].shape)) > LONGEST:
+        raise ValueError(f"a sum over {length:,} products is too long to be exact: it cannot be certified.")
+    if name in LINEAR or name in MOVES or name == "concatenate":
+        made = reader.step(name, op.attributes, 1, *arrays)
+        return [made % PRIME if name in LINEAR else made]
+    if name in ("add", "sub", "mul"):
+        return [reader.BINARY[name](*arrays) % PRIME]
+    if name == "lookup":
+        table, index = arrays
+        return [table[index[..., 0].astype(np.int64) % len(table)]]
+    if name == "neg":
+        return [-arrays[0] % PRIME]
+    if name == "convert":
+        return [arrays[0]]
+    key = _of_text(name + json.dumps(dict(op.attributes), sort_keys=True))
+    if name.startswith("reduce_"):
+        axes = tuple(op.attributes["axes"])
+        last = np.moveaxis(arrays[0], axes, range(-len(axes), 0))
+        return [_oracle(key, list(np.moveaxis(last.reshape(*last.shape[: last.ndim - len(axes)], -1), -1, 0)))]
+    if name.startswith("window_"):
+        return [_oracle(key, list(np.moveaxis(windows(arrays[0], PRIME, **op.attributes), -1, 0)))]
+    return [_oracle(key, arrays)]
+
+
+def residues(rng: np.random.Generator, nonzero: np.ndarray) -> np.ndarray:
+    """Random residues, zero where ``nonzero`` is False."""
+    return np.where(nonzero, rng.integers(1, PRIME, np.shape(nonzero)), 0).astype(np.float64)
+
+
+def of_numbers(values: np.ndarray) -> np.ndarray:
+    """A residue for every number: the same for the same number, zero for zero; of whole numbers themselves, by which tables
+    are looked up."""
+    if np.asarray(values).dtype.kind in "iub":
+        return np.asarray(np.asarray(values, np.float64) % PRIME)
+    bits = np.asarray(values, np.float64).view(np.uint64)
+    return np.where(np.asarray(values) == 0, 0.0, 1.0 + (_mixed(1, [bits]) % np.uint64(PRIME - 1)).astype(np.float64))
+
+
+def _oracle(key: int, arrays: list[np.ndarray]) -> np.ndarray:
+    mixed = _mixed(key, [np.asarray(array).astype(np.uint64) for array in arrays])
+    return np.asarray(mixed % np.uint64(PRIME), np.float64)
+
+
+def _mixed(key: int, arrays: list[np.ndarray]) -> np.ndarray:
+    """A hash of the operands, place by place (splitmix64)."""
+    mixed: Any = np.full(np.broadcast_shapes(*map(np.shape, arrays)), np.uint64(key % (1 << 63)))
+    with np.errstate(over="ignore"):
+        for array in arrays:
+            mixed = _splitmix(mixed ^ _splitmix(np.broadcast_to(array, mixed.shape).astype(np.uint64)))
+    return np.asarray(mixed)
+
+
+def _splitmix(z: Any) -> Any:
+    z = z + _ADD
+    z = (z ^ (z >> np.uint64(30))) * _ONE
+    z = (z ^ (z >> np.uint64(27))) * _TWO
+    return z ^ (z >> np.uint64(31))
+
+
+def _of_text(text: str) -> int:
+    """A number that is the same in every process, unlike that of ``hash``."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "little")

@@ -15,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesprune.deploy import reader
-from bayesprune.deploy.program.evaluate import evaluate, floating
 from bayesprune.deploy.program.ops import ELEMENTWISE, KEPT_WHOLE, PRODUCTS, Op, OpProgram, reached
-from bayesprune.deploy.program.run import step
+from bayesprune.deploy.program.run import evaluate, floating, step
 
 Indicators = dict[int, np.ndarray]
 SUM = {"reduce_max": "reduce_sum", "reduce_min": "reduce_sum", "reduce_prod": "reduce_sum"}

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.deploy.program.evaluate import evaluate
 from bayesprune.deploy.program.ops import ELEMENTWISE, KEPT_WHOLE, OPAQUE, Op, OpProgram, alive
-from bayesprune.deploy.shrinking.plan import ShrinkPlan, slim
-from bayesprune.deploy.shrinking.reads import constant_part, grid, summed
-from bayesprune.deploy.shrinking.reads import reads as reads_of
-from bayesprune.structure.values import compress
+from bayesprune.deploy.program.run import evaluate
+from bayesprune.deploy.shrinking.plan import ShrinkPlan, constant_part, grid, reads_of, slim, summed
+from bayesprune.structure.graph import compress
 
 MIXED = (
     "a constant of the network differs from place to place of an axis that holds rows and places together: keep the rows in an "

@@ -8,8 +8,8 @@ import numpy as np
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import ELEMENTWISE, Op, OpProgram
 from bayesprune.deploy.shrinking.depend import Indicators, KnownArrays
+from bayesprune.structure.graph import joined
 from bayesprune.structure.ops.movement import regrouped
-from bayesprune.structure.values import joined
 
 
 class Ties:

@@ -10,9 +10,8 @@ from scipy.sparse import csr_matrix
 from bayesprune.core.checks import check_name
 from bayesprune.deploy import reader
 from bayesprune.deploy.program.ops import Op
-from bayesprune.deploy.sparse.blocks import Blocks, blocks
 from bayesprune.deploy.sparse.fusing import ACTIVATIONS, Segment
-from bayesprune.deploy.sparse.runs import in_lines, runs
+from bayesprune.deploy.sparse.layouts import Blocks, blocks, in_lines, runs
 from bayesprune.deploy.sparse.threads import in_parts, workers
 
 KERNELS = ("dense", "csr", "numba")

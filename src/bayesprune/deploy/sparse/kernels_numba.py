@@ -187,7 +187,7 @@ def _softmax(values, lanes):  # type: ignore[no-untyped-def]
 @jit
 @no_type_check
 def rows(x, inputs, outputs, heights, tall, steps, tops, firsts, ptr, columns, acts, numbers, bias, out):  # type: ignore[no-untyped-def]
-    """Many rows, `LANES` at a time, by `blocks.Blocks`. ``x``: (rows, inputs); ``numbers``, ``bias``: of all layers; ``out``:
+    """Many rows, `LANES` at a time, by `layouts.Blocks`. ``x``: (rows, inputs); ``numbers``, ``bias``: of all layers; ``out``:
     (rows, outputs)."""
     width = max(len(inputs), heights.max()) + BLOCK
     before, after = np.zeros(width * LANES, F), np.empty(width * LANES, F)
@@ -233,7 +233,7 @@ def _add_runs(before, runs, values, stride, after):  # type: ignore[no-untyped-d
 def row(  # type: ignore[no-untyped-def]
     x, inputs, outputs, heights, ptr, columns, acts, numbers, bias, run_ptr, runs, values, strides, out
 ):
-    """One row. ``x``: (inputs,); ``out``: (outputs,). Layers that have runs (`runs.Runs`) go by these."""
+    """One row. ``x``: (inputs,); ``out``: (outputs,). Layers that have runs (`layouts.Runs`) go by these."""
     width = max(len(inputs), heights.max())
     before, after = np.empty(width, F), np.empty(width, F)
     for i in range(len(inputs)):

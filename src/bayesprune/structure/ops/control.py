@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from bayesprune.structure.elementwise import read_elementwise
+from bayesprune.structure.graph import CONSTANT, Signals, Value, Weights
 from bayesprune.structure.jaxprs import Equation, JaxprLike, scan_parts
 from bayesprune.structure.ops import elementwise
 from bayesprune.structure.primitive import Primitive, Walk
 from bayesprune.structure.recorder import LARGEST
-from bayesprune.structure.values import CONSTANT, Signals, Value, Weights
 
 (_SELECT,) = (record for record in elementwise.RECORDS if record.name == "select_n")
 

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.structure.elementwise import read_elementwise
+from bayesprune.structure.graph import Value
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops.movement import whole
 from bayesprune.structure.primitive import Numbers, Params, Primitive, Products, Walk
-from bayesprune.structure.values import Value
 
 
 def _each(params: Params, numbers: Numbers) -> Products:

@@ -7,12 +7,11 @@ import jax
 import numpy as np
 from jax import lax
 
-from bayesprune.structure.graph import Terms
+from bayesprune.structure.graph import CONSTANT, Labels, Shape, Signals, Terms, Value, Weights
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops.movement import whole
 from bayesprune.structure.primitive import Function, Known, Params, Primitive, Walk, numbers_of
 from bayesprune.structure.recorder import Recorder
-from bayesprune.structure.values import CONSTANT, Labels, Shape, Signals, Value, Weights
 
 MOST_PLACES = 256  # that an array is written out around
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from jax import lax
 
+from bayesprune.structure.graph import NOTHING, Labels, Shape, Signals, Value, Weights, bits_of, compress, expand, made_of
 from bayesprune.structure.jaxprs import Equation
-from bayesprune.structure.primitive import Params, Primitive, Walk, integers
-from bayesprune.structure.values import NOTHING, Labels, Shape, Signals, Value, Weights, bits_of, compress, expand, made_of
+from bayesprune.structure.primitive import Function, Known, Params, Primitive, Walk, integers
 
 MANY = 1 << 14  # labels of one array from which on it pays to tell fewer apart
 
@@ -78,13 +79,6 @@ def concatenate(parts: Sequence[Labels], shapes: Sequence[Shape], axis: int) -> 
     whole = [expand(part, axis, shape[axis]) for part, shape in zip(parts, shapes, strict=True)]
     rest = np.broadcast_shapes(*((*part.shape[:axis], 1, *part.shape[axis + 1 :]) for part in whole))
     return np.concatenate([np.broadcast_to(p, (*rest[:axis], p.shape[axis], *rest[axis + 1 :])) for p in whole], axis)
-
-
-def split(labels: Labels, sizes: Sequence[int], axis: int) -> list[Labels]:
-    """As ``lax.split``."""
-    if labels.shape[axis] == 1:
-        return [labels] * len(sizes)
-    return np.split(labels, np.cumsum(sizes)[:-1], axis)
 
 
 def pad(labels: Labels, shape: Shape, value: int, config: Sequence[tuple[int, ...]]) -> Labels:
@@ -205,11 +199,10 @@ def _joined_weights(inputs: list[Weights], shapes: list[Shape], axis: int) -> We
     return Weights(sites, axes, listed=entries, solid=any(value.solid for value in inputs), stride=stride)
 
 
-def _split(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
-    (value,), sizes, axis = inputs, integers(equation.params["sizes"]), int(equation.params["axis"])
-    if isinstance(value, Signals):
-        return [value.labelled(part) for part in split(value.labels, sizes, axis)]
-    return [value.showing(part) for part in split(value.entries, sizes, axis)]
+def _parts(params: Params, shapes: Sequence[Any], known: Known) -> Function:
+    ends = np.cumsum(params["sizes"]).tolist()
+    pairs = list(zip(ends, params["sizes"], strict=True))
+    return lambda array: [lax.slice_in_dim(array, end - size, end, axis=params["axis"]) for end, size in pairs]
 
 
 def _padded(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value] | None:
@@ -271,7 +264,7 @@ RECORDS = [
         unless("dimensions"),
     ),
     _of_several("concatenate", "concatenate", _concatenated, unless("dimension")),
-    _of_several("split", "slice", _split, unless("axis")),
+    Primitive("split", axis=unless("axis"), linear="sum", keeps=True, written=_parts),
     _of_several(
         "pad", "pad", _padded, lambda params, shape, out, operand, axis: None if any(params["padding_config"][axis]) else axis
     ),

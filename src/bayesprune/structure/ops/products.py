@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayesprune.structure.graph import Product, Terms
+from bayesprune.structure.graph import Labels, Product, Shape, Signals, Terms, Value, Weights
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Params, Primitive, Walk
 from bayesprune.structure.recorder import LARGEST, Recorder, different_rows
-from bayesprune.structure.values import Labels, Shape, Signals, Value, Weights
 
 
 def _dot(walk: Walk, equation: Equation, inputs: list[Value]) -> list[Value]:
@@ -174,7 +173,7 @@ def _axis_of_dot(params: Params, shape: Shape, out: Shape, operand: int, axis: i
     return start + free.index(axis) if axis in free else None
 
 
-def _axis_of_convolution(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
+def _axis_of_conv(params: Params, shape: Shape, out: Shape, operand: int, axis: int) -> int | None:
     numbers = params["dimension_numbers"]
     rows = operand == 0 and axis == numbers.lhs_spec[0] and params["batch_group_count"] == 1
     return int(numbers.out_spec[0]) if rows else None
@@ -187,7 +186,7 @@ def _uses_in_dot(params: Params, shapes: Sequence[Shape]) -> np.ndarray:
     return np.full((1,) * len(shapes[1]), rows)
 
 
-def _uses_in_convolution(params: Params, shapes: Sequence[Shape]) -> np.ndarray:
+def _uses_in_conv(params: Params, shapes: Sequence[Shape]) -> np.ndarray:
     """A convolution meets every position of its kernel at every output, also where padding lies under it; zeros put between
     the inputs, as by a transposed convolution, are not counted."""
     _, rhs, out = shapes
@@ -203,12 +202,5 @@ def _uses_in_convolution(params: Params, shapes: Sequence[Shape]) -> np.ndarray:
 
 RECORDS = [
     Primitive("dot_general", read=_dot, axis=_axis_of_dot, linear="product", uses=_uses_in_dot, plan="dot"),
-    Primitive(
-        "conv_general_dilated",
-        read=_convolution,
-        axis=_axis_of_convolution,
-        linear="product",
-        uses=_uses_in_convolution,
-        plan="conv",
-    ),
+    Primitive("conv_general_dilated", read=_convolution, axis=_axis_of_conv, linear="product", uses=_uses_in_conv, plan="conv"),
 ]

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from bayesprune.structure.graph import Shape, Signals, Value, Weights
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.ops.movement import unless, without
 from bayesprune.structure.primitive import Function, Known, Params, Primitive, Walk, integers
-from bayesprune.structure.values import Shape, Signals, Value, Weights
 
 
 def _merged(walk: Walk, value: Value, axes: tuple[int, ...], name: str) -> Signals:
@@ -93,41 +93,25 @@ def _along(params: Params, shape: Shape, out: Shape, operand: int, axis: int) ->
     return axis if axis != params.get("axis", axis) else None
 
 
-_KINDS = {"sum": "sum", "max": "max", "min": "min", "prod": "prod", "and": "", "or": "", "xor": ""}
+def _fold(prefix: str, of: str, read: Callable[..., Any], axis: Callable[..., int | None], **more: Any) -> Primitive:
+    """The record of a sum, product, maximum, ..., of which a sum is linear."""
+    return Primitive(f"{prefix}{of}", read=read, axis=axis, linear="sum" if of == "sum" else "", **more)
+
+
+_IN_PLANS = ("sum", "max", "min", "prod")
 _MATRICES = ("cholesky", "eig", "eigh", "householder_product", "lu", "qr", "svd", "triangular_solve", "tridiagonal_solve")
 RECORDS = [
     *[
-        Primitive(
-            f"reduce_{kind}",
-            read=_total,
-            axis=_left("axes"),
-            linear="sum" if kind == "sum" else "",
-            keeps=kind in ("max", "min"),
-            plan=f"reduce_{kind}" if in_plan else "",
-        )
-        for kind, in_plan in _KINDS.items()
+        _fold("reduce_", of, _total, _left("axes"), keeps=of in ("max", "min"), plan=f"reduce_{of}" if of in _IN_PLANS else "")
+        for of in (*_IN_PLANS, "and", "or", "xor")
     ],
+    _fold("reduce_window_", "sum", _pooled, _outside, plan="window_sum"),
+    # Whole numbers have no infinity to stand beside them.
+    _fold("reduce_window_", "max", _pooled, _outside, plan="window_max", keeps=True, kind="f"),
+    _fold("reduce_window_", "min", _pooled, _outside, plan="window_min", kind="f"),
     *[
-        Primitive(
-            f"reduce_window_{kind}",
-            read=_pooled,
-            axis=_outside,
-            linear="sum" if kind == "sum" else "",
-            keeps=kind == "max",
-            kind="" if kind == "sum" else "f",  # whole numbers have no infinity to stand beside them
-            plan=f"window_{kind}",
-        )
-        for kind in ("sum", "max", "min")
-    ],
-    *[
-        Primitive(
-            f"cum{kind}",
-            read=_up_to_each,
-            axis=unless("axis"),
-            linear="sum" if kind == "sum" else "",
-            written=_running(fold, empty),
-        )
-        for kind, fold, empty in (
+        _fold("cum", of, _up_to_each, unless("axis"), written=_running(fold, empty))
+        for of, fold, empty in (
             ("sum", jnp.add, lambda dtype: jnp.zeros((), dtype)),
             ("prod", jnp.multiply, lambda dtype: jnp.ones((), dtype)),
             ("max", jnp.maximum, _least),

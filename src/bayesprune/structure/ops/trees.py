@@ -9,9 +9,9 @@ from jax.extend.core import Primitive as JaxPrimitive
 from jax.interpreters import batching, mlir
 from jaxtyping import ArrayLike, Float, Integer
 
+from bayesprune.structure.graph import CONSTANT, Shape, Signals, Value
 from bayesprune.structure.jaxprs import Equation
 from bayesprune.structure.primitive import Params, Primitive, Walk
-from bayesprune.structure.values import CONSTANT, Shape, Signals, Value
 
 
 def walked(

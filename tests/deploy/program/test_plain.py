@@ -6,7 +6,7 @@ import pytest
 from jax import lax
 from jax.extend.core import jaxpr_as_fun
 
-from bayesprune.deploy.program.phases import plain
+from bayesprune.deploy.program.plain import plain
 
 X = np.random.default_rng(0).normal(size=(3, 7, 4)).astype(np.float32)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from bayesprune.deploy.program.linear import Pattern
-from bayesprune.deploy.sparse.blocks import WORTH, blocks
+from bayesprune.deploy.sparse.layouts import WORTH, blocks
 
 
 def pattern_of(matrix: np.ndarray) -> Pattern:

@@ -1,11 +1,12 @@
-"""A transposed convolution as plain ones, one for each phase of its outputs: no zero between its inputs is multiplied.
+"""Convolutions and paddings that a plan has no form for, written by those that it has.
 
-Along an axis of spread s and padding l below, output o = s q + p, of phase p, sums kernel[k] x[(o + k - l) / s] over the k for
-which that is whole: k = k0 + s t with k0 = (l - p) mod s, where x is read at q + t - (l - p - k0)/s. So each phase is the
-convolution of x with every s-th entry of the kernel from k0 on, padded by (l - p - k0)/s.
+A transposed convolution is a plain one for each phase of its outputs: no zero between its inputs is multiplied. Along an axis
+of spread s and padding l below, output o = s q + p, of phase p, sums kernel[k] x[(o + k - l) / s] over the k for which that is
+whole: k = k0 + s t with k0 = (l - p) mod s, where x is read at q + t - (l - p - k0)/s. So each phase is the convolution of x
+with every s-th entry of the kernel from k0 on, padded by (l - p - k0)/s.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,12 +19,18 @@ PASSED_ON = ("window_strides", "rhs_dilation", "dimension_numbers", "feature_gro
 
 
 def plain(equation: Equation) -> Any:
-    """The program of a transposed convolution, or of one with negative padding; None: it is another operation, or is kept.
+    """The program of such an operation by plain ones; None: it is another operation, plain itself, or kept.
 
-    Kept are those that cut off all of their data, and with a spread those that cut off some, or have strides or dilations too.
+    Of transposed convolutions those are kept that cut off all of their data, and with a spread those that cut off some, or have
+    strides or dilations too; of paddings those that cut off more than there is.
     """
+    name = equation.primitive.name
+    return _edges(equation) if name == "pad" else _convolution(equation) if name == "conv_general_dilated" else None
+
+
+def _convolution(equation: Equation) -> Any:
     params = equation.params
-    if equation.primitive.name != "conv_general_dilated" or params["batch_group_count"] != 1:
+    if params["batch_group_count"] != 1:
         return None
     if set(params["lhs_dilation"]) == {1} and all(side >= 0 for sides in params["padding"] for side in sides):
         return None
@@ -69,13 +76,48 @@ def phases(params: Mapping[str, Any], data: jax.Array, kernel: jax.Array, sides:
 
 def _padded(params: Mapping[str, Any], data: jax.Array, kernel: jax.Array, sides: tuple[tuple[int, int], ...]) -> Any:
     """A convolution of data of which negative padding takes some away."""
-    for axis, (low, high) in zip(params["dimension_numbers"].lhs_spec[2:], sides, strict=True):
-        data = lax.slice_in_dim(data, max(-low, 0), data.shape[axis] - max(-high, 0), axis=axis)
+    data = _trimmed(data, zip(params["dimension_numbers"].lhs_spec[2:], sides, strict=True))
     added = [(max(low, 0), max(high, 0)) for low, high in sides]
     return lax.conv_general_dilated(data, kernel, padding=added, **{name: params[name] for name in PASSED_ON})
+
+
+def _trimmed(array: jax.Array, sides: Iterable[tuple[int, tuple[int, int]]]) -> jax.Array:
+    """What negative padding leaves, along these axes."""
+    for axis, (low, high) in sides:
+        array = lax.slice_in_dim(array, max(-low, 0), array.shape[axis] - max(-high, 0), axis=axis)
+    return array
 
 
 def _up_to(array: jax.Array, size: int, axis: int) -> Any:
     """Lengthened by zeros along an axis."""
     sides = [(0, size - array.shape[axis] if i == axis else 0, 0) for i in range(array.ndim)]
     return lax.pad(array, jnp.zeros((), array.dtype), sides) if any(map(any, sides)) else array
+
+
+def _edges(equation: Equation) -> Any:
+    """A padding by reshapes, slices and plain edges."""
+    config = [tuple(map(int, sides)) for sides in equation.params["padding_config"]]
+    shape = equation.invars[0].aval.shape
+    taken = [max(-low, 0) + max(-high, 0) for low, high, _ in config]
+    lengths = [n + inner * max(n - 1, 0) for n, (_, _, inner) in zip(shape, config, strict=True)]
+    if all(not cut and not inner for cut, (_, _, inner) in zip(taken, config, strict=True)):
+        return None
+    if any(cut > length for cut, length in zip(taken, lengths, strict=True)) or 0 in shape:
+        return None
+    return program_for(equation, lambda array, filler: _with_edges(array, filler, config))
+
+
+def _with_edges(array: jax.Array, filler: jax.Array, config: Sequence[tuple[int, ...]]) -> Any:
+    for axis, (low, high, inner) in enumerate(config):
+        array = _apart(array, filler, axis, inner) if inner else array
+        array = _trimmed(array, [(axis, (low, high))])
+    return lax.pad(array, filler, [(max(low, 0), max(high, 0), 0) for low, high, _ in config])
+
+
+def _apart(array: jax.Array, filler: jax.Array, axis: int, inner: int) -> Any:
+    """With ``inner`` fillers between neighbours along an axis."""
+    size, sides = array.shape[axis], [(0, 0, 0)] * (array.ndim + 1)
+    sides[axis + 1] = (0, inner, 0)
+    each = lax.pad(lax.expand_dims(array, (axis + 1,)), filler, sides)
+    shape = (*array.shape[:axis], size * (inner + 1), *array.shape[axis + 1 :])
+    return lax.slice_in_dim(each.reshape(shape), 0, (size - 1) * (inner + 1) + 1, axis=axis)

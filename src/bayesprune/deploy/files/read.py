@@ -1,4 +1,7 @@
-"""One file of a compact network: a safetensors file whose header holds the plan, readable by `reader` with NumPy alone."""
+"""What a file of ours holds: a fit, a posterior, or a compact network, of which nothing is believed before it is checked.
+
+`reader` reads a compact network with NumPy alone.
+"""
 
 import json
 import math
@@ -9,81 +12,72 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from bayesprune.core.files import reading, write_atomically
-from bayesprune.core.formats import jsonable, pack_tensors, read_tensors
+from bayesprune.core.checks import check_integer
+from bayesprune.core.files import reading
+from bayesprune.core.formats import read_tensors
 from bayesprune.deploy import reader
+from bayesprune.deploy.compact import Compact
 from bayesprune.deploy.engines.engine import Engine
 from bayesprune.deploy.engines.measure import Choice
-from bayesprune.deploy.files import limits, promises
-from bayesprune.deploy.files.coding import VALUES, Coder, divergence
-from bayesprune.deploy.files.promises import LAWS
-from bayesprune.deploy.judged import TASKS
-from bayesprune.deploy.program.one_pass import MOST_OPERATIONS, check_program, sizes_of
+from bayesprune.deploy.files.promises import LAWS, LONGEST, check, check_numbers, check_program, of_data, sizes_of
+from bayesprune.deploy.files.write import VALUES
+from bayesprune.deploy.program.laws import TASKS
 from bayesprune.deploy.program.ops import Op, OpProgram
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.deploy.program.weights import Draws, GaussianLaw, Law, Points
-from bayesprune.deploy.shrinking.certificate import Certificate
+from bayesprune.deploy.shrinking.certificate import PRIME, Certificate
 from bayesprune.deploy.shrinking.cost import Cost
-from bayesprune.deploy.shrinking.field import PRIME
+from bayesprune.report import saved_fit
+from bayesprune.report.export import SavedPosterior, load_posterior
+from bayesprune.train.continuation import Kept
+from bayesprune.train.result import FitResult
 
 WHAT, REMEDY = "file of a compact network", "Copy it, or save it, again."
 MOST_FLOPS = 1 << 63  # of a cost that is believed
-LONGEST = 1 << 22  # letters of a plan: what JSON makes of them takes ten times as many bytes
 
 
-def write(path: str | os.PathLike[str], compact: Any, values: str, metadata: Mapping[str, Any]) -> None:
-    """Write a `Compact` to ``path``, whole or not at all; see `Compact.save`."""
-    if values not in VALUES:
-        raise ValueError(f"values must be one of {', '.join(map(repr, VALUES))}, got {values!r}.")
-    if opaque := list(compact.pinned):
-        raise ValueError(
-            f"the network has operations that no file can hold: {', '.join(opaque)}. Keep it in Python, or "
-            "write them by sums, products and functions of single entries."
-        )
-    _check_numbers(compact.law.tensors())
-    coder = Coder()
-    lost = _weights(coder, compact.law, values)
-    for prefix, program in (("constant", compact.program), ("head", compact.head)):
-        for number, array in program.constants.items():
-            places = coder.mark(f"{prefix}/{number}.places", array != 0) if array.ndim else ""
-            coder.plain(f"{prefix}/{number}", array, "float32", places)  # rounded, the least of float32 is minus infinity
-    plan = _program(compact.program) | {
-        "head": _program(compact.head),
-        "input_shape": list(compact.inputs.row_shape),
-        "output_shape": list(compact.outputs.row_shape),
-        "takes": compact.takes if compact.inputs.is_one else "float32",
-        "law": _law(compact.law),
-        "cost": asdict(compact.cost),
-        "task": compact.task,
-        "noise_scale": None if compact.noise_scale is None else np.asarray(compact.noise_scale, np.float64).tolist(),
-        "certificate": compact.certificate and asdict(compact.certificate),
-        "choice": compact.choice and asdict(compact.choice),
-        "values": values,
-        "divergence": lost,
-        "arrays": coder.arrays,
-        "places": coder.places,
-    }
-    several = {"inputs": compact.inputs, "outputs": compact.outputs}
-    plan |= {name: packing.as_data() for name, packing in several.items() if not packing.is_one}
-    if any(of_one is not None for of_one in compact.bounds):
-        plan["bounds"] = limits.as_data(compact.bounds)
-    text = json.dumps(plan, allow_nan=False, separators=(",", ":"))
-    if len(text) > LONGEST or len(compact.program.ops) > MOST_OPERATIONS:
-        raise ValueError(
-            f"the network has {len(compact.program.ops):,} operations in {len(text):,} letters, and a file holds "
-            f"{MOST_OPERATIONS:,} in {LONGEST:,}: keep it in Python."
-        )
-    header = {
-        "format": reader.FORMAT,
-        "version": reader.VERSION,
-        "plan": text,
-        "metadata": json.dumps(jsonable(dict(metadata), "metadata"), allow_nan=False),
-    }
-    write_atomically(path, pack_tensors(coder.streams, header))
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> FitResult | Compact | SavedPosterior:
+    """What a file of ours holds.
+
+    A `FitResult` that ``fit.save`` wrote, its ``state`` now arrays by name; a `Compact` that `Compact.save` wrote; or a
+    posterior, as `report.load_posterior` reads it.
+
+    No code is run from a file: it holds numbers and names of known operations. A compact network's is checked once, completely,
+    before anything is allocated: shapes, lengths, indices, and every operation, which has to give the sizes that are stated.
+
+    Args:
+        path: the file.
+        max_bytes: what the arrays of a compact network may take in memory. A few kilobytes of a stranger's may be whole, and
+            unpack to a gigabyte of zeros; so None allows 64 MiB, or 256 times what the arrays take in the file, whichever is
+            more, and a file that needs more is refused with the number that would do. Other files hold their numbers as they
+            are, at most 32 times smaller where these are zeros.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ValueError: it is none of these; `DamagedFileError`, a ``ValueError`` too: it has changed since, or is cut short.
+
+    Example:
+        >>> load("/nowhere/net.bayesprune")
+        Traceback (most recent call last):
+        ...
+        FileNotFoundError: [Errno 2] no file at /nowhere/net.bayesprune: check the path.
+    """
+    path = os.fspath(path)
+    if max_bytes is not None:
+        check_integer(max_bytes, "max_bytes")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(2, f"no file at {path}: check the path.")
+    header = read_tensors(path, WHAT, REMEDY, header_only=True)[1]
+    if header.get("format") != saved_fit.FORMAT:
+        return _network(path, max_bytes)
+    if saved_fit.WHOLE in header:
+        fit = saved_fit.read_fit(path)
+        state = None if fit.state is None else Kept(**fit.state)
+        return FitResult(fit.params, state, fit.losses, fit.mask, fit.history)
+    return load_posterior(path)
 
 
-def read(path: str, max_bytes: int | None = None) -> dict[str, Any]:
-    """The fields of a `Compact`; ``max_bytes`` that its arrays may take. Errors as of `bayesprune.load`."""
+def _network(path: str, max_bytes: int | None) -> Compact:
     streams, header = read_tensors(path, WHAT, REMEDY)
     if header.get("format") != reader.FORMAT or header.get("version") != reader.VERSION:
         raise ValueError(
@@ -94,7 +88,7 @@ def read(path: str, max_bytes: int | None = None) -> dict[str, Any]:
         return _read(header, streams, max_bytes)
 
 
-def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_bytes: int | None) -> dict[str, Any]:
+def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_bytes: int | None) -> Compact:
     """Everything is checked here, once: first what the plan says, then the numbers."""
     if len(header["plan"]) > LONGEST:
         raise ValueError(f"a plan of {len(header['plan']):,} letters, more than {LONGEST:,}")
@@ -102,26 +96,26 @@ def _read(header: Mapping[str, str], streams: Mapping[str, np.ndarray], max_byte
     _word(plan["values"], VALUES)
     _read_loss(plan["divergence"])
     inputs, outputs = _read_rows(plan)
-    _check_plan(plan, promises.check(plan, streams), inputs, outputs)
+    _check_plan(plan, check(plan, streams), inputs, outputs)
     reader.check_size(plan, streams, max_bytes)
     arrays = reader.decode(plan, streams)
-    _check_numbers(arrays)
+    check_numbers(arrays)
     program, head = _program_of(plan, arrays, "constant"), _program_of(plan["head"], arrays, "head")
     law = _read_law(plan, arrays)
-    return {
-        "program": program,
-        "law": law,
-        "head": head,
-        "inputs": inputs,
-        "outputs": outputs,
-        "cost": _read_cost(plan["cost"]),
-        "task": _word(plan["task"], (*TASKS, "other")),
-        "noise_scale": _read_noise(plan["noise_scale"], law, outputs),
-        "certificate": _read_certificate(plan["certificate"]),
-        "choice": _read_choice(plan.get("choice"), program, head, law),
-        "metadata": json.loads(header["metadata"]),
-        "bounds": limits.of_data(plan["bounds"], inputs.leaves) if "bounds" in plan else (),
-    }
+    return Compact(
+        program=program,
+        law=law,
+        head=head,
+        inputs=inputs,
+        outputs=outputs,
+        cost=_read_cost(plan["cost"]),
+        task=_word(plan["task"], (*TASKS, "other")),
+        noise_scale=_read_noise(plan["noise_scale"], law, outputs),
+        certificate=_read_certificate(plan["certificate"]),
+        choice=_read_choice(plan.get("choice"), program, head, law),
+        metadata=json.loads(header["metadata"]),
+        bounds=of_data(plan["bounds"], inputs.leaves) if "bounds" in plan else (),
+    )
 
 
 def _read_rows(plan: Mapping[str, Any]) -> tuple[Packing, Packing]:
@@ -133,38 +127,6 @@ def _read_rows(plan: Mapping[str, Any]) -> tuple[Packing, Packing]:
         if found[-1].row_shape != tuple(plan[shape]):
             raise ValueError(f"{name} of {found[-1].row_shape} numbers in a program of {plan[shape]}")
     return found[0], found[1]
-
-
-def _weights(coder: Coder, law: Law, values: str) -> float:
-    """The arrays of the law. Returns what their coding loses, in nats."""
-    lost = 0.0
-    if values == "posterior" and not isinstance(law, GaussianLaw):
-        raise ValueError(
-            f"values='posterior' is for independent Gaussians, got a law of {law.kind!r}: use 'float32' or 'bfloat16'."
-        )
-    if isinstance(law, Draws):
-        for site, draws in law.values.items():
-            coder.plain(f"draws/{site}", draws, values, coder.mark(f"draws/{site}.places", draws != 0))
-    elif isinstance(law, GaussianLaw):
-        for site, loc in law.loc.items():
-            scale = law.scale[site]
-            places = coder.mark(f"weight/{site}.places", (loc != 0) | (scale != 0))
-            if values != "posterior":
-                coder.plain(f"scale/{site}", scale, values, places)
-                coder.plain(f"loc/{site}", loc, values, places)
-                continue
-            if ((loc != 0) & (scale == 0)).any():
-                raise ValueError(f"{site} has weights without spread, and so no precision of their own: use values='float32'.")
-            width = coder.logarithms(f"scale/{site}", scale, places)
-            mean = coder.steps(f"loc/{site}", loc, width, f"scale/{site}", places)
-            lost += divergence(loc[scale > 0], scale[scale > 0], mean, width)
-    return lost
-
-
-def _law(law: Law) -> dict[str, Any]:
-    if isinstance(law, GaussianLaw):
-        return {"kind": law.kind, "shared": dict(law.shared), "log": {name: list(pair) for name, pair in law.log.items()}}
-    return {"kind": law.kind, "shared": {}, "log": {}}
 
 
 def _check_plan(plan: Mapping[str, Any], kinds: Mapping[str, str], inputs: Packing, outputs: Packing) -> None:
@@ -179,16 +141,6 @@ def _check_plan(plan: Mapping[str, Any], kinds: Mapping[str, str], inputs: Packi
         if {*known} & {*of} or len(of) < len(part["weights"]) or {*of.values()} - {"f"}:
             raise ValueError("an array of two meanings, or weights that are no real numbers")
         check_program(part["ops"], sizes_of(part["sizes"]), known | of, part["rows"], part["output"], given, made)
-
-
-def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
-    """Weights are finite and scales not below zero; a constant of a network may be anything, as what pads a maximum is."""
-    for name, array in arrays.items():
-        prefix = name.split("/")[0]
-        if prefix in ("loc", "scale", "draws") and not np.isfinite(array).all():
-            raise ValueError(f"{name} has entries that are not finite")
-        if prefix == "scale" and (array < 0).any():
-            raise ValueError(f"{name} has scales below zero")
 
 
 def _read_law(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Law:
@@ -264,17 +216,6 @@ def _read_certificate(stated: Mapping[str, Any] | None) -> Certificate | None:
     if not certificate.holds or certificate.prime != PRIME or certificate.rounds < 1 or math.isnan(certificate.float32):
         raise ValueError(f"by its own certificate it is not the network that it was made from, {certificate}")
     return certificate
-
-
-def _program(program: OpProgram) -> dict[str, Any]:
-    return {
-        "ops": [[op.name, list(op.inputs), list(op.outputs), dict(op.attributes)] for op in program.ops],
-        "sizes": {str(number): list(sizes) for number, sizes in program.sizes.items()},
-        "constants": list(program.constants),
-        "weights": dict(program.weights),
-        "rows": program.rows,
-        "output": program.output,
-    }
 
 
 def _program_of(plan: Mapping[str, Any], arrays: Mapping[str, np.ndarray], prefix: str) -> OpProgram:
