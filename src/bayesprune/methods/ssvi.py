@@ -13,8 +13,8 @@ from bayesprune.core.schedules import CosineReplacement
 from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, SparseState
 from bayesprune.prune import regrowth, scores
-from bayesprune.prune.allocate import DISTRIBUTIONS, FIRST, allocate
 from bayesprune.prune.bookkeeping import make_info
+from bayesprune.prune.choose import DISTRIBUTIONS, FIRST, allocate
 from bayesprune.prune.regrowth import check_new_scale, exchange, renew
 
 REFERENCE = "li2024training"
