@@ -23,7 +23,7 @@ NOTHING_IS_DRAWN = {
     "bayesprune.model.adapters.of_equinox",  # a net that draws where it predicts is refused
     "bayesprune.model.bnn",  # the first running statistics
     "bayesprune.model.program",  # two draws that have to agree
-    "bayesprune.model.transforms.slope_squares",  # outputs are themselves
+    "bayesprune.model.transforms.slopes",  # outputs are themselves
 }
 COMMANDS = {"bayesprune.cli.shipping"}  # which network is timed makes no difference
 
