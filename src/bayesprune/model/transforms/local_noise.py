@@ -15,10 +15,9 @@ from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_name
 from bayesprune.core.types import PyTree
-from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
 from bayesprune.model.transforms.gaussian_array import GaussianArray, bind, image, outputs
 from bayesprune.model.transforms.lower import plain_convolutions
-from bayesprune.model.transforms.settle import CALLS, kinds_of, less_drawn, program_of, settle
+from bayesprune.model.transforms.settle import CALLS, Dependence, Image, Kind, Ledger, kinds_of, less_drawn, program_of, settle
 from bayesprune.structure.jaxprs import Equation, again, followed
 
 SHARED = ("convolutions", "draw")
