@@ -4,8 +4,8 @@ Derivation of the factors, of a dense layer. In z = x W the slopes of a row's re
 slopes g by z. Their partial traces, G G' and G' G, are |g|² x x' and |x|² g g'; summed over the rows each is one product of
 matrices.
 
-Derivation of the squares, of weights that meet a row once. Where w enters as h = x w + ..., every element reaching one output of
-each row, the slope of a row's result by w_ij is x_ni g_nj, g_nj that by h_nj, and the sum of its squares over the rows is
+Derivation of the squares, of weights that meet a row once. Where w enters as h = x w + ..., every element reaching one output
+of each row, the slope of a row's result by w_ij is x_ni g_nj, g_nj that by h_nj, and the sum of its squares over the rows is
 sum_n x_ni² g_nj². The variance of h_nj under independent weights of variances v_ij is sum_i x_ni² v_ij, so the sum is the slope
 by v of that variance, if g_nj² comes down to it where g_nj comes down to h_nj. `local_noise` knows which weights those are, and
 makes the variances.
