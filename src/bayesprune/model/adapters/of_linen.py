@@ -7,8 +7,16 @@ import jax
 from flax import errors, linen, traverse_util
 
 from bayesprune.core.types import ArrayTree
-from bayesprune.model.adapters.call import arguments, call_of
-from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction, draws_in_prediction, with_axes
+from bayesprune.model.adapters.net import (
+    Net,
+    Params,
+    State,
+    arguments,
+    call_of,
+    changes_in_prediction,
+    draws_in_prediction,
+    with_axes,
+)
 from bayesprune.model.inputs import Inputs
 
 _OTHERS = 1  # folded into the key of dropout for all other draws, which linen makes of "params" where they have no own

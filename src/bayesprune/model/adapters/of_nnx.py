@@ -8,8 +8,7 @@ import jax
 from flax import nnx
 
 from bayesprune.core.types import ArrayTree, PyTree
-from bayesprune.model.adapters.call import Call, arguments, call_of
-from bayesprune.model.adapters.net import Net, Params, State, changes_in_prediction, with_axes
+from bayesprune.model.adapters.net import Call, Net, Params, State, arguments, call_of, changes_in_prediction, with_axes
 from bayesprune.model.inputs import Inputs
 
 
