@@ -9,8 +9,7 @@ from flax import linen, nnx
 from bayesprune.core.checks import got
 from bayesprune.model.adapters.net import Net
 from bayesprune.model.adapters.of_equinox import is_equinox, of_equinox
-from bayesprune.model.adapters.of_linen import of_linen
-from bayesprune.model.adapters.of_nnx import of_nnx
+from bayesprune.model.adapters.of_flax import of_linen, of_nnx
 from bayesprune.model.inputs import Inputs
 
 
