@@ -1,7 +1,7 @@
 """Local reparameterisation as a program transformation: a network of Gaussian weights that samples its outputs.
 
 A network is traced with plain arrays and looked through: `settle` finds the weights for which noise at the outputs has the
-law of a sampled weight (see `dependence`) and those that are drawn once instead; then `_run` goes through the trace a second
+law of a sampled weight (see `settle`) and those that are drawn once instead; then `_run` goes through the trace a second
 time, with numbers. Drawing is always right, and costs what it costs in weight sampling: gradients that vary more.
 """
 
