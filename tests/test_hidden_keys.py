@@ -9,7 +9,7 @@ TRACING = {
     "bayesprune.core.keys",
     "bayesprune.infer.laid_out", "bayesprune.infer.curvature.directions",
     "bayesprune.infer.observed", "bayesprune.infer.second_level", "bayesprune.model.adapters.net",
-    "bayesprune.model.likelihoods.alone", "bayesprune.model.minibatches", "bayesprune.model.network",
+    "bayesprune.model.likelihoods.protocol", "bayesprune.model.minibatches", "bayesprune.model.network",
     "bayesprune.model.samples",
     "bayesprune.posteriors.family",
     "bayesprune.train.alike", "bayesprune.train.recipe", "bayesprune.train.sites",
