@@ -15,9 +15,8 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.prune.verified import LEAST, verify
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block
-from bayesprune.train.evidence import joint_bound, look, mask_loss
 from bayesprune.train.kernel import asks_value, begun, evaluated
-from bayesprune.train.objective import Objective
+from bayesprune.train.objective import Objective, joint_bound, look, mask_loss
 from bayesprune.train.remat import products_only
 from bayesprune.train.renewal import redraw, renew, weigh
 from bayesprune.train.share import by_parameters
