@@ -17,8 +17,7 @@ import numpy as np
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.sites import Example
-from bayesprune.train.sources.cut import Incoming, Place, rebatched
-from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
+from bayesprune.train.sources.source import Check, Incoming, Place, Read, as_pair, example_of, like, rebatched
 
 
 @dataclass(frozen=True)
