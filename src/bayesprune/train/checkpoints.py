@@ -119,7 +119,7 @@ class Checkpoints:
         wanted = [(jax.tree_util.keystr(key_path), leaf) for key_path, leaf in paths]
         with reading(path, _WHAT, _REMEDY):
             saved = {entry["path"]: (entry, described(entry)) for entry in manifest["leaves"]}
-        differences = differences(
+        differences = _differences(
             {name: described for name, (_, described) in saved.items()},
             {name: describe(name, leaf) for name, leaf in wanted},
         )
@@ -251,7 +251,7 @@ def _pinned(value: ArrayLike | None, target: jax.Array) -> jax.Array:
     return jax.make_array_from_callback(target.shape, target.sharding, lambda index: np.asarray(value)[index])
 
 
-def differences(saved: dict[str, tuple[str, tuple[int, ...]]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:
+def _differences(saved: dict[str, tuple[str, tuple[int, ...]]], wanted: dict[str, tuple[str, tuple[int, ...]]]) -> list[str]:
     """One sentence for every leaf that the checkpoint and the run do not share; both say dtype and shape by path."""
     differences = [f"state{path} is only in the checkpoint" for path in saved if path not in wanted]
     for path, (dtype, shape) in wanted.items():
