@@ -1,4 +1,4 @@
-"""What a fit minimises: estimators of the ELBO by name, and the loss of a minibatch, as steps and acts of a sparsifier see it."""
+"""What a fit minimises: estimators of the ELBO by name, and the loss of a minibatch as steps and acts see it."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""A fit from its recipe to its result: from its start, or from its last checkpoint, with everything that the next step depends on."""
+"""A fit from its recipe to its result: from its start, or from its last checkpoint, and what that holds."""
 
 import dataclasses
 import functools
