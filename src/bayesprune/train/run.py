@@ -20,11 +20,10 @@ from bayesprune.train.alike import state_law
 from bayesprune.train.checkpoints import Checkpoints, check_same_settings
 from bayesprune.train.feed import Now, Stream, WholeFeed
 from bayesprune.train.fingerprint import STEPS, TRACED, fingerprint, of_traces, traces
-from bayesprune.train.history import Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together, check_same, of_mesh
 from bayesprune.train.progress import progress as make_progress
-from bayesprune.train.result import FitResult
+from bayesprune.train.result import FitResult, Record
 from bayesprune.train.shrinking import as_single, as_slices, shrinking_of, single_written
 from bayesprune.train.sites import sites_of
 from bayesprune.train.start import Given, start

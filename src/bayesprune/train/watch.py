@@ -7,9 +7,8 @@ import jax
 
 from bayesprune.core.types import Dataset, Mask
 from bayesprune.model.program import Trainable
-from bayesprune.train.history import Record
 from bayesprune.train.processes import ALONE, Alone, Together
-from bayesprune.train.result import Moment
+from bayesprune.train.result import Moment, Record
 from bayesprune.train.stopping import EarlyStop, NeverStop, asks_to_stop
 
 
