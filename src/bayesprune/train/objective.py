@@ -24,10 +24,10 @@ from bayesprune.posteriors.params import locs
 from bayesprune.prune.needs import needs_of
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Batches, Block, Count, Padded, Reading, Streamed
-from bayesprune.train.remat import products_only
 from bayesprune.train.share import by_rows
 from bayesprune.train.sites import Sites
 from bayesprune.train.state import Carry, Data, Recipe, as_it_is
+from bayesprune.train.storage import products_only
 
 BY_NAME: dict[str, Callable[..., ELBO]] = {
     "weight": MeanFieldELBO,
