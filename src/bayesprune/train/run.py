@@ -28,8 +28,8 @@ from bayesprune.train.shrinking import as_single, as_slices, shrinking_of, singl
 from bayesprune.train.sites import sites_of
 from bayesprune.train.start import Given, start
 from bayesprune.train.state import FitState, Recipe
+from bayesprune.train.stopping import Watchers
 from bayesprune.train.training import Periods, Training
-from bayesprune.train.watch import Watchers
 
 _BY_CODE = (
     "No setting with a name differs: the code of the network or of a function is another one, or a number that it reads from "

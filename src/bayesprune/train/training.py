@@ -24,7 +24,7 @@ from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import LAW, FitResult, Moment, Record
 from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
 from bayesprune.train.state import CHUNK, Carry, Compiled, FitState
-from bayesprune.train.watch import Watchers
+from bayesprune.train.stopping import Watchers
 
 # What a period is of, by the arguments of `fit_svi`.
 _OF = {"every": "sparsifier=", "eval_every": "eval_data=", "checkpoint_every": "checkpoint= folder"}
