@@ -13,8 +13,7 @@ from bayesprune.core.given import GivenArray, GivenRows, RandomKey
 from bayesprune.core.numbers import arrays_in, without_mask
 from bayesprune.core.types import Dataset, Mask, PyTree, Standalone
 from bayesprune.infer.data import check_same_length
-from bayesprune.infer.log_score import log_density
-from bayesprune.infer.observed import draws_of_targets, kind_of
+from bayesprune.infer.observed import draws_of_targets, kind_of, log_density
 from bayesprune.infer.predict import check_bnn, draws_by_block, part_of, predict, predict_draws, standalone
 from bayesprune.model.bnn import BNN
 from bayesprune.model.likelihoods import Likelihood, Masked, Normal, Ordinal
