@@ -16,9 +16,8 @@ from bayesprune.core.checks import check_not_negative, check_number, check_posit
 from bayesprune.formulas import concrete
 from bayesprune.model import select
 from bayesprune.model.families import Family
-from bayesprune.model.improper import Improper, noisy_weights
 from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_inputs, with_posterior
-from bayesprune.model.prior import Moments
+from bayesprune.model.prior import Improper, Moments, noisy_weights
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 from bayesprune.core.checks import check_name
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.improper import FittedLogUniform, LogUniformDensity
 from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moments, guide_each, sample_each
+from bayesprune.model.prior import FittedLogUniform, LogUniformDensity, Moments, guide_each, sample_each
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.points import refuse_points
 
