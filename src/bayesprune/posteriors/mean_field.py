@@ -16,9 +16,8 @@ from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors import spike_slab
 from bayesprune.posteriors.divergence import divergence
-from bayesprune.posteriors.family import Family, ParamNames
+from bayesprune.posteriors.family import Family, ParamNames, Sound, SoundScales, check_start, start_of_loc
 from bayesprune.posteriors.spike_slab import SpikeSlab
-from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc
 
 
 @jax.tree_util.register_dataclass
