@@ -14,7 +14,6 @@ from numpyro.distributions import constraints
 from numpyro.distributions.kl import kl_divergence
 
 from bayesprune.core.checks import check_calls, check_object
-from bayesprune.core.layout import Layout, ParamSpec
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import log_uniform
 from bayesprune.model.families import Family
