@@ -150,13 +150,10 @@ class InputGates(dist.Distribution):
     pytree_data_fields = ("log_odds", "squares")
     pytree_aux_fields = ("temperature", "length_scale")
 
-    def __init__(
-        self, log_odds: ArrayLike, squares: ArrayLike, temperature: float, length_scale: float, *,
-        validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, log_odds: ArrayLike, squares: ArrayLike, temperature: float, length_scale: float) -> None:
         self.log_odds, self.squares = jnp.broadcast_arrays(jnp.asarray(log_odds), jnp.asarray(squares))
         self.temperature, self.length_scale = temperature, length_scale
-        super().__init__(batch_shape=jnp.shape(self.log_odds), validate_args=validate_args)
+        super().__init__(batch_shape=jnp.shape(self.log_odds))
 
     def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
         u = jax.random.uniform(key, self.shape(sample_shape), self.log_odds.dtype, minval=jnp.finfo(self.log_odds.dtype).tiny)

@@ -122,9 +122,9 @@ class WeighedLabels(dist.CategoricalLogits):
     pytree_data_fields = ("weights",)
     pytree_aux_fields = ("smoothing",)
 
-    def __init__(self, logits: Array, weights: Array | None, smoothing: float, *, validate_args: bool | None = None) -> None:
+    def __init__(self, logits: Array, weights: Array | None, smoothing: float) -> None:
         self.weights, self.smoothing = weights, smoothing
-        super().__init__(logits, validate_args=validate_args)
+        super().__init__(logits)
 
     def log_prob(self, value: Array) -> Any:
         """(21.2)"""
