@@ -7,7 +7,7 @@ from tests.test_house import nodes, project_sources
 # Modules that write a key out, and what for.
 TRACING = {
     "bayesprune.core.keys",
-    "bayesprune.infer.laid_out", "bayesprune.infer.curvature.directions",
+    "bayesprune.infer.laid_out", "bayesprune.infer.curvature.over_rows",
     "bayesprune.infer.observed", "bayesprune.infer.second_level", "bayesprune.model.adapters.net",
     "bayesprune.model.likelihoods.protocol", "bayesprune.model.minibatches", "bayesprune.model.network",
     "bayesprune.model.samples",

@@ -18,9 +18,9 @@ from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset
-from bayesprune.infer.curvature.directions import LogDensity
 from bayesprune.infer.curvature.over_rows import (
     Arrays,
+    LogDensity,
     OfDirections,
     OfRows,
     Sums,
