@@ -6,7 +6,8 @@ square root of L, taken apart into its columns d, gives it as a sum of squares. 
 d = gradient of log p(y | f).
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +22,7 @@ from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Dataset, PyTree
 from bayesprune.model.bnn import BNN
+from bayesprune.posteriors.rows_and_columns import as_matrix
 
 STRUCTURES = ("empirical", "ggn", "exact")
 LogDensity = Callable[[jax.Array, Any], jax.Array]
@@ -159,3 +161,43 @@ def rows_of_a_chunk(weights: Arrays, num_rows: int) -> int:
 def _filled(leaf: Array, size: int) -> Any:
     missing = size - len(leaf)
     return np.concatenate([np.asarray(leaf), np.repeat(np.asarray(leaf[-1:]), missing, axis=0)]) if missing else leaf
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+# Of a matrix: its sum on the device and the next one, then in double precision itself, its factor, inverse and one copy.
+OF_A_MATRIX, OF_A_NUMBER = 2 * 4 + 4 * 8, 4 * 4
+
+
+def bytes_needed(curvature: str, shapes: Shapes) -> int:
+    """Bytes at the peak, with the gradients of a chunk of rows.
+
+    >>> bytes_needed("full", {"w": (1000, 1)}) > 10 * bytes_needed("kron", {"w": (1000, 1)}) / 11
+    True
+    """
+    size = sum(map(math.prod, shapes.values()))
+    gradients, numbers = 2 * max(BYTES, 4 * size), OF_A_NUMBER * size
+    if curvature == "diag":
+        return gradients + numbers
+    if curvature == "kron":
+        factors = sum(rows**2 + columns**2 for rows, columns in map(as_matrix, shapes.values()))
+        return gradients + numbers + OF_A_MATRIX * factors
+    return gradients + numbers + OF_A_MATRIX * size**2
+
+
+def check_bytes(curvature: str, wanted: Shapes, shapes: Shapes, last: Shapes, max_bytes: int) -> None:
+    """Refuse what takes more than ``max_bytes``, with the curvature that fits.
+
+    ``wanted``: the arrays whose curvature is taken; ``shapes``: all; ``last``: those of the last layer.
+    """
+    form = "full" if curvature == "last_layer" else curvature
+    needed = bytes_needed(form, wanted)
+    if needed <= max_bytes:
+        return
+    others = {"kron": ("kron", shapes), "last_layer": ("full", last), "diag": ("diag", shapes)}
+    fits = [name for name, (form, arrays) in others.items() if arrays and bytes_needed(form, arrays) <= max_bytes]
+    fits = [repr(name) for name in fits if name != curvature]
+    remedy = f"take curvature={' or '.join(fits)}" if fits else "no curvature fits"
+    raise ValueError(
+        f"curvature={curvature!r} takes {needed / 2**30:,.2f} GiB for {sum(map(math.prod, wanted.values())):,} weights, and "
+        f"max_bytes={max_bytes:,} is {max_bytes / 2**30:,.2f} GiB: {remedy}, or raise max_bytes."
+    )
