@@ -14,8 +14,7 @@ from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 from bayesprune.core.types import Dataset, Pruned, Sparsifier
-from bayesprune.infer.chain_starts import begun, chain_starts
-from bayesprune.infer.chains import Kept, at_once, sequential
+from bayesprune.infer.chains import Kept, at_once, begun, chain_starts, sequential
 from bayesprune.infer.end_of_fit import baseline, in_memory
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.laid_out import SEQUENTIAL, check_begun, lay_out_chains
