@@ -1,6 +1,7 @@
 """Checkpoints: a run's state on disk, one file per saved step, complete or not there at all.
 
-What a file holds is said in `bayesprune.train.leaves`, how it is written in `bayesprune.core.files`: a run that is killed, or
+A file holds a pytree's arrays, and in its header a JSON manifest: every leaf's path, dtype and shape, the Python scalars and
+the caller's metadata; and a checksum of all. How it is written is said in `bayesprune.core.files`: a run that is killed, or
 meets a full disk, leaves the checkpoint before it untouched.
 """
 
