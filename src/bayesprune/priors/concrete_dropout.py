@@ -159,8 +159,7 @@ class InputGates(dist.Distribution):
         u = jax.random.uniform(key, self.shape(sample_shape), self.log_odds.dtype, minval=jnp.finfo(self.log_odds.dtype).tiny)
         return concrete.gate(self.log_odds, u, self.temperature) / concrete.keep_share(self.log_odds)
 
-    def log_prob(self, value: ArrayLike, intermediates: object = None) -> jax.Array:
-        raise ValueError("the gates of ConcreteDropout have a penalty and no density: leave estimator= as it is.")
+    log_prob = Penalised.log_prob
 
 
 @kl_divergence.register(InputGates, Penalised)
