@@ -18,6 +18,9 @@ from bayesprune.infer.curvature.gaussians import (
     FoundGaussian,
     WeightGaussian,
     bases_of,
+    check_share,
+    groups_of,
+    groups_of_scales,
     of_all,
     of_diagonal,
     of_kronecker,
@@ -25,7 +28,6 @@ from bayesprune.infer.curvature.gaussians import (
 )
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
 from bayesprune.infer.curvature.over_rows import STRUCTURES, check_bytes, directions, log_density, sum_over_rows
-from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
 from bayesprune.infer.curvature.reach import Draws, in_reach
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn
