@@ -1,4 +1,4 @@
-"""SGHMC-SPL: its update, array by array, that keeps one sample in place of loc and scale; and groups under its two Gaussians."""
+"""SGHMC-SPL: its update, which keeps one sample in place of loc and scale; and groups under its spike and slab."""
 
 from typing import Any, NamedTuple
 
