@@ -147,16 +147,16 @@ def _others(params: Mapping[str, Any], sites: Sites) -> dict[str, Any]:
     return {name: jax.tree.map(jnp.asarray, value) for name, value in params.items() if name in {*_names(sites), STATE}}
 
 
-Kept = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept
+KeptNetworks = list[tuple[dict[str, Any], dict[str, Any]]]  # parameters and mask of each network that a chain has kept
 
 
-def sequential(laid: Laid, starts: list[Given]) -> tuple[FitResult, list[Kept]]:
+def sequential(laid: Laid, starts: list[Given]) -> tuple[FitResult, list[KeptNetworks]]:
     """One chain after another, until one of them is ended: the last whole one as a fit with all losses, and what each has kept.
 
     Of a first chain that was ended, what it had kept by then; `KeyboardInterrupt` where that is nothing.
     """
     periods, num_chains = laid.periods, len(starts)
-    fits, chains, processes = list[FitResult](), list[Kept](), of_mesh(laid.recipe.mesh)
+    fits, chains, processes = list[FitResult](), list[KeptNetworks](), of_mesh(laid.recipe.mesh)
     for chain, (folder, given) in enumerate(zip(_folders(laid.checkpoint, num_chains), starts, strict=True)):
         snapshots, key = Snapshots(periods.stops, folder, processes), key_of(laid.rng_key, chain, num_chains)
         watch = laid.watch._replace(keepers=(snapshots,))
@@ -211,7 +211,7 @@ def devices_of_chains(mesh: Mesh | None, num_chains: int) -> Mesh:
     return mesh
 
 
-def at_once(laid: Laid, num_chains: int, devices: Mesh | None) -> tuple[FitResult, list[Kept]]:
+def at_once(laid: Laid, num_chains: int, devices: Mesh | None) -> tuple[FitResult, list[KeptNetworks]]:
     """All chains in one program: the last states as a fit, and what each chain has kept.
 
     ``devices``: over which the chains are spread; the recipe's mesh spreads the rows of each.
@@ -234,7 +234,7 @@ def at_once(laid: Laid, num_chains: int, devices: Mesh | None) -> tuple[FitResul
             first = last
             if last in periods.stops:
                 kept.append(own(jax.tree.map(jnp.copy, fits.constrain(carry.params, carry.opt_state) | carry.mutable)))
-    chains: list[Kept] = [
+    chains: list[KeptNetworks] = [
         [(jax.tree.map(lambda leaf, c=chain: leaf[c], params), {}) for params in kept] for chain in range(num_chains)
     ]
     carry = own(carry)
