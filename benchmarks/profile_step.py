@@ -18,9 +18,9 @@ from speed import BATCH, NETS, OPTIMIZER, made_up
 import bayesprune as bp
 from bayesprune.core.schedules import Constant
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.loop import compile_loop
+from bayesprune.train.objective import make_elbo
 from bayesprune.train.sites import Example
 from bayesprune.train.state import Recipe
 

@@ -32,7 +32,7 @@ import numpy as np
 
 import bayesprune as bp
 from bayesprune import cells
-from bayesprune.formulas import group_slab
+from bayesprune.formulas import sghmc_spl
 from bayesprune.model.families import MapFamily
 
 HARD, SPIKE, WARM_UP, CYCLES = 1e-3, 1e-2, 50, 6
@@ -160,7 +160,7 @@ def _sizes_of_inputs(params: dict[str, Any], setting: Setting, rows: int) -> dic
     """Mean squares of the weights of the inputs that matter and of the others, and that at which p = 1/2 with theta = 1/2."""
     sizes = np.mean(np.square(np.asarray(params[f"{FIRST}_map_loc"])), axis=1)
     true, null = sizes[: setting.inputs], sizes[setting.inputs :]
-    implied = group_slab.threshold(setting.hidden[0], 0.5, rows * setting.slab, rows * SPIKE)
+    implied = sghmc_spl.threshold(setting.hidden[0], 0.5, rows * setting.slab, rows * SPIKE)
     return {
         "least_true": float(true.min()),
         "null": float(np.median(null)),

@@ -31,8 +31,8 @@ from bayesprune.model.families import MeanFieldFamily
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.choose import keep_density
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.objective import make_elbo
 from bayesprune.train.progress import progress as make_progress
 from bayesprune.train.side_by_side import advance, side_by_side
 from bayesprune.train.sites import Example, sites_of

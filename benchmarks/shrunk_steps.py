@@ -18,7 +18,7 @@ import optax
 
 import bayesprune as bp
 from bayesprune.model.transforms import noise
-from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
+from bayesprune.model.transforms.noise import NoiseOfSlices
 from bayesprune.train.training import Training
 
 LEFT = ((400, 0.1), (200, 0.08), (200, 1.0), (100, 1.0), (50, 1.0))  # units of each layer, share of the weights between them

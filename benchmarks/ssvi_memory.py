@@ -29,9 +29,9 @@ import bayesprune as bp
 from bayesprune import cells
 from bayesprune.model.families import Family, MapFamily, MeanFieldFamily
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.loop import compile_loop
+from bayesprune.train.objective import make_elbo
 from bayesprune.train.sites import Example
 from bayesprune.train.start import start_mask, start_storage
 from bayesprune.train.state import Recipe

@@ -7,9 +7,9 @@ from tests.test_house import nodes, project_sources
 # Modules that write a key out, and what for.
 TRACING = {
     "bayesprune.core.keys",
-    "bayesprune.infer.laid_out", "bayesprune.infer.curvature.directions",
+    "bayesprune.infer.laid_out", "bayesprune.infer.curvature.over_rows",
     "bayesprune.infer.observed", "bayesprune.infer.second_level", "bayesprune.model.adapters.net",
-    "bayesprune.model.likelihoods.alone", "bayesprune.model.minibatches", "bayesprune.model.network",
+    "bayesprune.model.likelihoods.protocol", "bayesprune.model.minibatches", "bayesprune.model.network",
     "bayesprune.model.samples",
     "bayesprune.posteriors.family",
     "bayesprune.train.alike", "bayesprune.train.recipe", "bayesprune.train.sites",
@@ -23,7 +23,7 @@ NOTHING_IS_DRAWN = {
     "bayesprune.model.adapters.of_equinox",  # a net that draws where it predicts is refused
     "bayesprune.model.bnn",  # the first running statistics
     "bayesprune.model.program",  # two draws that have to agree
-    "bayesprune.model.transforms.slope_squares",  # outputs are themselves
+    "bayesprune.model.transforms.slopes",  # outputs are themselves
 }
 COMMANDS = {"bayesprune.cli.shipping"}  # which network is timed makes no difference
 

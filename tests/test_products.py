@@ -16,7 +16,7 @@ from bayesprune.posteriors.correlated import CorrelatedNormal
 PACKAGE = Path(bayesprune.__file__).parent
 ROOMS = ("formulas", "posteriors", "priors", "prune", "infer/curvature")
 NAMES = ("dot", "einsum", "matmul", "tensordot", "vdot", "inner")
-WHOLE_ANYWAY = {"prune/every_nth.py": "of zeros and ones", "infer/curvature/gaussians.py": "NumPy's, in float64"}
+WHOLE_ANYWAY = {"prune/verified.py": "of zeros and ones", "infer/curvature/gaussians.py": "NumPy's, in float64"}
 FACTOR = jnp.linalg.cholesky(jnp.array([[2.0, 1.0], [1.0, 2.0]]))
 CALLS = {
     "expectation": lambda x: quadrature.expect(jnp.square, x, 1.0),

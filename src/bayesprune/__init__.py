@@ -46,11 +46,10 @@ from bayesprune.report import metrics
 from bayesprune.report.cite import cite
 from bayesprune.report.connected import connected
 from bayesprune.train import callbacks, kernels, optimizers
-from bayesprune.train.diverged import DivergedError, UnsavedError
 from bayesprune.train.interruption import InterruptedFit
 from bayesprune.train.ivon import IVONState, ivon, ivon_curvature, ivon_draw, ivon_posterior
 from bayesprune.train.keep_zeros import KeepZerosState, keep_zeros, restore_zeros
-from bayesprune.train.result import FitResult, Moment
+from bayesprune.train.result import DivergedError, FitResult, Moment, UnsavedError
 from bayesprune.train.stopping import EarlyStop
 
 __version__ = "0.1.0"

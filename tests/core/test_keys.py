@@ -10,7 +10,7 @@ import pytest
 from numpyro.handlers import seed, trace
 
 from bayesprune.core.keys import chain
-from bayesprune.model.seeding import seeded
+from bayesprune.model.handlers import seeded
 
 
 @pytest.fixture(params=["cpu", "gpu"])

@@ -5,7 +5,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from bayesprune import data
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant
 
 RNG = np.random.default_rng(0)
 ALTERNATING = np.arange(40) % 2

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from bayesprune.formulas import log_uniform
-from bayesprune.model.improper import DrawnNormal, LogUniformDensity
+from bayesprune.model.prior import DrawnNormal, LogUniformDensity
 
 
 def exact(log_alpha: float) -> float:

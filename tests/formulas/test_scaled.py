@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesprune.formulas import scaled
+from bayesprune.formulas import rounding
 
 
 def test_moments_16_2_of_a_product(float64) -> None:
@@ -12,4 +12,4 @@ def test_moments_16_2_of_a_product(float64) -> None:
     product = np.multiply.outer(-0.7 + 0.4 * x, 1.3 + 0.9 * x)
     mean = weight @ product @ weight
     variance = weight @ (product - mean) ** 2 @ weight
-    np.testing.assert_allclose(scaled.moments(-0.7, 0.4**2, 1.3, 0.9), (mean, variance), rtol=1e-12)
+    np.testing.assert_allclose(rounding.moments(-0.7, 0.4**2, 1.3, 0.9), (mean, variance), rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 import scipy.stats
 
-from bayesprune.formulas import group_slab, sghmc_spl
+from bayesprune.formulas import sghmc_spl
 
 
 def by_hand(w, g, d, rho, m, e, noise, squared, temp, n, beta1, beta2, eta):
@@ -52,13 +52,13 @@ def test_the_inclusion_of_a_group_is_bayes_rule(size, share) -> None:
     slab, spike = 2.0, 40.0
     w = np.random.default_rng(1).normal(size=size) * 0.3
     joint = [scipy.stats.norm.pdf(w, scale=p**-0.5).prod() * s for p, s in ((slab, share), (spike, 1 - share))]
-    found = float(group_slab.inclusion(np.sum(w**2), size, share, slab, spike))
+    found = float(sghmc_spl.inclusion(np.sum(w**2), size, share, slab, spike))
     assert found == pytest.approx(joint[0] / sum(joint), rel=1e-4)
-    root = float(group_slab.threshold(size, share, slab, spike))
+    root = float(sghmc_spl.threshold(size, share, slab, spike))
     if root > 0:
-        assert float(group_slab.inclusion(size * root, size, share, slab, spike)) == pytest.approx(0.5, abs=1e-4)
+        assert float(sghmc_spl.inclusion(size * root, size, share, slab, spike)) == pytest.approx(0.5, abs=1e-4)
 
 
 def test_the_precision_is_between_the_two() -> None:
     """(7.5)."""
-    assert float(group_slab.precision(0.25, 2.0, 40.0)) == pytest.approx(0.25 * 2 + 0.75 * 40)
+    assert float(sghmc_spl.precision(0.25, 2.0, 40.0)) == pytest.approx(0.25 * 2 + 0.75 * 40)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.infer.chain_starts import chain_starts
+from bayesprune.infer.chains import chain_starts
 from bayesprune.infer.laid_out import lay_out_chains
 from bayesprune.model.families import MapFamily
 from bayesprune.model.samples import values_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.infer.log_score import log_density
+from bayesprune.infer.observed import log_density
 
 ROWS, KEY = 40, jax.random.key(0)
 RNG = np.random.default_rng(0)

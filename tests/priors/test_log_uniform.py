@@ -8,7 +8,7 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.formulas import log_uniform
-from bayesprune.model.improper import FittedLogUniform, LogUniformDensity
+from bayesprune.model.prior import FittedLogUniform, LogUniformDensity
 from bayesprune.posteriors.divergence import divergence
 
 

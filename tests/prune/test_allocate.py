@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bayesprune.prune.allocate import allocate
+from bayesprune.prune.choose import allocate
 
 LENET = {
     "Conv_0.kernel": (5, 5, 1, 6),

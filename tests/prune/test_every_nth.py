@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.prune.every_nth import ROW, every_nth
+from bayesprune.prune.verified import ROW, every_nth
 
 
 @pytest.mark.parametrize("size", [1, ROW - 1, ROW, 5 * ROW + 3, 4000])

@@ -10,8 +10,8 @@ from scipy import stats
 from tests.oracles import gaussian_full
 
 import bayesprune as bp
+from bayesprune.methods.bmr import one_by_one
 from bayesprune.posteriors.correlated import Correlated, marginal
-from bayesprune.prune.one_by_one import one_by_one
 
 ONE = jnp.ones((1, 1))
 

@@ -15,9 +15,9 @@ from scipy import stats
 
 import bayesprune as bp
 from bayesprune.formulas import gaussian
+from bayesprune.methods.bmr import one_by_one
 from bayesprune.model.families import Family
 from bayesprune.posteriors.joint import Joint
-from bayesprune.prune.one_by_one import one_by_one
 from tests.infer import programs
 
 

@@ -8,7 +8,7 @@ import pytest
 import bayesprune as bp
 from bayesprune.cli import likelihood
 from bayesprune.model import likelihoods
-from bayesprune.model.likelihoods import named
+from bayesprune.model.likelihoods import protocol
 from bayesprune.sklearn import network
 
 FILE = '''
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpyro.distributions as dist
 
-from bayesprune.model.likelihoods.named import NUMBERS, Named
+from bayesprune.model.likelihoods.protocol import NUMBERS, Named
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
 
 
@@ -45,10 +45,10 @@ NAMED = {"double_exponential": Named((NUMBERS,), lambda targets: DoubleExponenti
 def one_more_file(tmp_path, monkeypatch):
     (tmp_path / "double_exponential.py").write_text(FILE)
     monkeypatch.setattr(likelihoods, "__path__", [*likelihoods.__path__, str(tmp_path)])
-    named.all_named.cache_clear()
+    protocol.all_named.cache_clear()
     yield
     sys.modules.pop("bayesprune.model.likelihoods.double_exponential", None)
-    named.all_named.cache_clear()
+    protocol.all_named.cache_clear()
 
 
 def test_the_command_line_and_the_estimators_take_its_name(one_more_file) -> None:

@@ -8,8 +8,8 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.train.alike import kernel_key, trace_key
-from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
+from bayesprune.train.objective import make_elbo
 from bayesprune.train.state import Recipe
 
 WEIGHTS = {"w": jax.ShapeDtypeStruct((3,), jnp.float32)}

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bayesprune.train.history import Record
+from bayesprune.train.result import Record
 
 
 def test_figures_that_come_and_go_stay_beside_their_steps() -> None:

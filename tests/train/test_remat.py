@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.train.remat import products_only
-from bayesprune.train.storage import Active
+from bayesprune.train.storage import Active, products_only
 
 
 def waiting(loss: Callable, at: jax.Array) -> list[int]:

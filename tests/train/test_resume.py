@@ -13,7 +13,7 @@ from tests.infer import programs
 import bayesprune as bp
 from bayesprune.cli.errors import one_line
 from bayesprune.model.families import MeanFieldFamily
-from bayesprune.train.resume import _check_same
+from bayesprune.train.run import _check_same
 
 
 class KilledError(Exception):

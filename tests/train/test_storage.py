@@ -11,9 +11,9 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.train.estimators import make_elbo
 from bayesprune.train.kernels.optimizer import Optax
 from bayesprune.train.loop import compile_loop
+from bayesprune.train.objective import make_elbo
 from bayesprune.train.sites import Example
 from bayesprune.train.start import start_mask, start_storage
 from bayesprune.train.state import Recipe

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from bayesprune.train.diverged import DivergedError, UnsavedError
+from bayesprune.train.result import DivergedError, UnsavedError
 
 EXPECTED = (ValueError, TypeError, OSError, ImportError, FloatingPointError)
 

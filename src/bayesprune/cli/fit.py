@@ -20,7 +20,7 @@ from bayesprune.data.tables.own import no_target, parts
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import digest_of
 from bayesprune.data.tables.target import infer_target, may_be
-from bayesprune.model.likelihoods import named
+from bayesprune.model.likelihoods import protocol
 from bayesprune.report.tables import csv_text
 
 
@@ -152,7 +152,7 @@ def _read(
 def _asked(kind: str, name: str, values: np.ndarray, declared: bool) -> str | None:
     """The kind of target that a likelihood, or the file itself, says there is; None: as its values look."""
     likelihood.check(kind)
-    asked = likelihood.kind_of(kind) or (named.CLASSES if declared else None)
+    asked = likelihood.kind_of(kind) or (protocol.CLASSES if declared else None)
     if asked and asked not in (may := may_be(values)):
         others = " or ".join(likelihood.names(one)[0] for one in may)
         raise ValueError(f"likelihood={kind} is for {asked}, which {name!r} cannot be: choose {others}.")

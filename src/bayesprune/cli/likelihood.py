@@ -4,12 +4,12 @@ import dataclasses
 from typing import Any
 
 from bayesprune.core.checks import check_name
-from bayesprune.model.likelihoods import named
+from bayesprune.model.likelihoods import protocol
 from bayesprune.model.likelihoods.counts import KNOWN, starting_at
 
 AUTO = "auto"
 # The other readings that one's own targets may have, most usual first.
-KINDS = (named.NUMBERS, named.CLASSES, named.COUNTS, named.OVERDISPERSED, named.SHARES)
+KINDS = (protocol.NUMBERS, protocol.CLASSES, protocol.COUNTS, protocol.OVERDISPERSED, protocol.SHARES)
 
 
 def dashed(name: str) -> str:
@@ -24,17 +24,17 @@ def undashed(name: str) -> str:
 
 def names(kind: str) -> list[str]:
     """Of targets of a kind, the one for "auto" first."""
-    return [dashed(name) for name in named.of_kind(kind)]
+    return [dashed(name) for name in protocol.of_kind(kind)]
 
 
 def check(name: str) -> None:
     """Refuse an unknown name."""
-    check_name("choice of likelihood", name, [AUTO, *map(dashed, named.all_named())])
+    check_name("choice of likelihood", name, [AUTO, *map(dashed, protocol.all_named())])
 
 
 def kind_of(name: str) -> str | None:
     """The kind of targets that a likelihood is for; None for "auto", which takes them as they look."""
-    return None if name == AUTO else named.all_named()[undashed(name)].kinds[0]
+    return None if name == AUTO else protocol.all_named()[undashed(name)].kinds[0]
 
 
 def chosen(name: str, kind: str) -> str:
@@ -51,7 +51,7 @@ def make(name: str, kind: str, size: int, rate: float | None = None, exposure: b
 
     ``rate``, ``exposure``: of counts, their mean, at which the likelihood starts, and whether their exposures are known.
     """
-    found = named.of_kind(kind)[undashed(chosen(name, kind))]
+    found = protocol.of_kind(kind)[undashed(chosen(name, kind))]
     made = starting_at(found.make(size), rate)
     if exposure and hasattr(made, "exposure"):
         made = dataclasses.replace(made, exposure=KNOWN)

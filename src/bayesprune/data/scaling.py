@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Shaped
 
-from bayesprune.core.numbers import without_mask
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant, without_mask
 from bayesprune.core.types import Dataset
 
 SQUARED = 1e150  # the largest number whose squares float64 holds, and sums of many of them
@@ -30,7 +29,7 @@ class Scaling(NamedTuple):
 def fit_scaling(values: Shaped[np.ndarray, "rows *row"]) -> Scaling:
     """Mean and standard deviation (divisor: rows) of every column; a constant column gets the scale 1.
 
-    Constant is also what varies by no more than its rounding, in its own dtype (`bayesprune.core.spread`).
+    Constant is also what varies by no more than its rounding, in its own dtype (`bayesprune.core.numbers`).
 
     Args:
         values: (rows, columns), or (rows,) for a single column.

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float, Real, Shaped
 
 from bayesprune.core import checks
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant
 from bayesprune.report import inputs
 
 SINGULAR = 1e-8  # smallest eigenvalue of a correlation matrix that leaves copies any room to differ, beyond rounding

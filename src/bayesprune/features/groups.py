@@ -4,8 +4,7 @@ import numpy as np
 from jaxtyping import Int64, Shaped
 
 from bayesprune.core.checks import check_within
-from bayesprune.core.numbers import without_mask
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant, without_mask
 
 
 def correlated_groups(

@@ -50,9 +50,8 @@ from bayesprune.train.run import Laid
 from bayesprune.train.share import automatic
 from bayesprune.train.snapshots import steps_of
 from bayesprune.train.start import Given, set_up_guide
-from bayesprune.train.stopping import NeverStop
+from bayesprune.train.stopping import NeverStop, Watchers
 from bayesprune.train.training import Periods
-from bayesprune.train.watch import Watchers
 
 AFTER_ALL = 1_000_000  # acts, at which every schedule is at its end
 SEQUENTIAL = "sequential"

@@ -12,22 +12,22 @@ from bayesprune.core.given import GivenParams, GivenRows, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.streams import OfACurvature, stream
 from bayesprune.core.types import Dataset, Node, Pruned
-from bayesprune.infer.curvature.bytes_needed import check_bytes
-from bayesprune.infer.curvature.directions import STRUCTURES, directions, log_density
 from bayesprune.infer.curvature.forms import FORMS, hessian
 from bayesprune.infer.curvature.gaussians import (
     Asked,
     FoundGaussian,
     WeightGaussian,
     bases_of,
+    check_share,
+    groups_of,
+    groups_of_scales,
     of_all,
     of_diagonal,
     of_kronecker,
     positive,
 )
 from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.over_rows import sum_over_rows
-from bayesprune.infer.curvature.prior_precision import check_share, groups_of, groups_of_scales
+from bayesprune.infer.curvature.over_rows import STRUCTURES, check_bytes, directions, log_density, sum_over_rows
 from bayesprune.infer.curvature.reach import Draws, in_reach
 from bayesprune.infer.data import check_program_data
 from bayesprune.infer.predict import check_bnn

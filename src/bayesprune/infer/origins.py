@@ -11,8 +11,7 @@ from bayesprune.infer.replicates import Replicates
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import draws_of
 from bayesprune.train.continuation import Origin, keep
-from bayesprune.train.history import LAW
-from bayesprune.train.result import FitResult
+from bayesprune.train.result import LAW, FitResult
 
 
 def as_origin(init: FitResult | Pruned | None, init_params: object) -> Origin | None:

@@ -18,11 +18,10 @@ from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.model.bnn import BNN
-from bayesprune.model.handlers import masked, masked_part
+from bayesprune.model.handlers import masked, masked_part, seeded
 from bayesprune.model.linearised import check_linearised, tangent
 from bayesprune.model.prior import check_fixed_units
 from bayesprune.model.prior import rows_of as rows_of_prior
-from bayesprune.model.seeding import seeded
 from bayesprune.posteriors import samples
 from bayesprune.posteriors.joint import check_conditioned
 from bayesprune.train.sources.in_order import InOrder

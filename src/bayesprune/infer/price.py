@@ -17,7 +17,7 @@ from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.shown import line
 from bayesprune.core.types import PyTree
-from bayesprune.infer.chain_starts import chain_starts
+from bayesprune.infer.chains import chain_starts
 from bayesprune.infer.laid_out import SEQUENTIAL, lay_out, lay_out_chains
 from bayesprune.infer.predict import blocks_of, check_inputs, mean_over, networks
 from bayesprune.infer.sgmcmc import fit_sgmcmc

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_density, check_positive, unknown_name
+from bayesprune.core.checks import check_density, check_name, check_positive
 from bayesprune.core.given import GivenParams
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
@@ -86,8 +86,7 @@ def prune_layers(
     check_density(density)
     check_positive(damping, "damping")
     for name, value, names in (("rule", rule, RULES), ("scope", scope, SCOPES)):
-        if value not in names:
-            raise unknown_name(name, str(value), names)
+        check_name(name, value, names)
     given, mask = params_and_mask(params_or_fit)
     if not isinstance(given, Mapping) or not (draws_of(given) or any(str(name).endswith("_loc") for name in given)):
         given = from_trained(bnn, given)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant
 from bayesprune.core.types import PyTree
 from bayesprune.infer.end_of_fit import is_held_back
 from bayesprune.model.bnn import BNN

@@ -27,7 +27,7 @@ from bayesprune.model.prior import Moments, Prior
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.prune.needs import nothing_to_prune
 from bayesprune.prune.scores import check_evidence
-from bayesprune.train.diverged import DivergedError
+from bayesprune.train.result import DivergedError
 
 REFERENCE = "markovic2024bayesian"
 

@@ -14,8 +14,7 @@ from bayesprune.core.given import GivenData, RandomKey
 from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 from bayesprune.core.types import Dataset, Pruned, Sparsifier
-from bayesprune.infer.chain_starts import begun, chain_starts
-from bayesprune.infer.chains import Kept, at_once, sequential
+from bayesprune.infer.chains import KeptNetworks, at_once, begun, chain_starts, sequential
 from bayesprune.infer.end_of_fit import baseline, in_memory
 from bayesprune.infer.evaluate import evaluate
 from bayesprune.infer.laid_out import SEQUENTIAL, check_begun, lay_out_chains
@@ -152,7 +151,7 @@ def _networks(moving: Trainable, params: dict[str, Any]) -> dict[str, Any]:
     return jax.vmap(functools.partial(values_of, moving.guide))(params)
 
 
-def _result(bnn: BNN, moving: Trainable, last: FitResult, chains: list[Kept]) -> FitResult:
+def _result(bnn: BNN, moving: Trainable, last: FitResult, chains: list[KeptNetworks]) -> FitResult:
     """The result of all chains: their samples, what is dead in every one of them, and the rest as ``last`` has it."""
     draws = [_networks(moving, stacked([params for params, _ in kept])) for kept in chains]
     params = {f"{name}{DRAWS}": value for name, value in stacked(draws).items()}

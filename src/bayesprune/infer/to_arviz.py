@@ -15,8 +15,7 @@ from bayesprune.core.numbers import arrays_in, real_numbers
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, Mask, PyTree
 from bayesprune.infer.data import check_same_length, takes_nan
-from bayesprune.infer.log_score import log_density
-from bayesprune.infer.observed import draws_of_targets
+from bayesprune.infer.observed import draws_of_targets, log_density
 from bayesprune.infer.predict import check_inputs, draw_sites, networks
 from bayesprune.model.bnn import BNN
 from bayesprune.posteriors.samples import count, draws_of

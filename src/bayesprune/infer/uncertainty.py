@@ -14,6 +14,7 @@ from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.observed import draws_of_targets, kind_of
 from bayesprune.infer.predict import check_inputs, part_of, predict_draws, standalone
 from bayesprune.model.bnn import BNN
+from bayesprune.model.likelihoods.targets import squeeze
 from bayesprune.model.shapes import is_shape
 
 NUMBERS = 2**24  # of all networks that are held at once
@@ -89,7 +90,7 @@ def uncertainty(
         if kind == "classes" or getattr(bnn.likelihood, "task", "other") == "classes":
             parts.append(of_classes(predict_draws(rng_key, bnn, params, block, **of)))
         elif kind == "bits":
-            parts.append(of_bits(_squeezed(predict_draws(rng_key, bnn, params, block, **of))))
+            parts.append(of_bits(squeeze(predict_draws(rng_key, bnn, params, block, **of))))
         else:
             parts.append(of_numbers(*_moments(rng_key, bnn, params, block, mask, num_samples, kind)))
     return Uncertainty(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -134,11 +135,6 @@ def _entropy(probabilities: np.ndarray) -> np.ndarray:
     return -xlogy(probabilities, probabilities).sum(axis=-1)  # type: ignore[no-any-return]
 
 
-def _squeezed(draws: np.ndarray) -> np.ndarray:
-    """One output of a row, or token, needs no axis, as in `predict`."""
-    return draws[..., 0] if draws.shape[-1] == 1 else draws
-
-
 def _moments(
     rng_key: RandomKey, bnn: BNN, params: PyTree, x: PyTree, mask: Mask | None, num_samples: int, kind: str | None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -159,10 +155,10 @@ def _of_standalone(rng_key: RandomKey, network: Standalone, x: PyTree, num_sampl
     if network.task == "classes":
         return of_classes(draws)
     if network.task == "binary":
-        return of_bits(_squeezed(draws))
+        return of_bits(squeeze(draws))
     if network.task == "numbers":
         parts = of_numbers(draws, np.square(network.noise(num_samples)))
-        return Uncertainty(*map(_squeezed, parts))
+        return Uncertainty(*map(squeeze, parts))
     raise TypeError(
         "a compact network holds the mean of y, not its distribution, which the uncertainty of this likelihood is of: give the "
         "BNN with its parameters."

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.prune.by_score import ByScore
+from bayesprune.prune.cutting import ByScore
 
 REFERENCE = "zhu2018prune"
 

@@ -15,7 +15,7 @@ from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
 from bayesprune.formulas import unit_masks
 from bayesprune.prune.bookkeeping import make_info
-from bayesprune.prune.group_sums import GroupSums, check_groups
+from bayesprune.prune.by_group import GroupSums, check_groups
 
 REFERENCE = "kong2023masked"
 DEATHS = ("gradient", "uniform")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bayesprune.prune.by_score import ByInclusion
+from bayesprune.prune.cutting import ByInclusion
 
 REFERENCE = "saha2024bayesian"
 

@@ -13,9 +13,9 @@ from bayesprune.core.checks import check_integer, check_name, check_not_negative
 from bayesprune.core.keys import Key
 from bayesprune.core.send import send
 from bayesprune.core.types import Evidence, Groups, Info, Needs, PyTree, SparseState
-from bayesprune.formulas import group_slab
+from bayesprune.formulas import sghmc_spl
 from bayesprune.prune.bookkeeping import make_info
-from bayesprune.prune.group_sums import GroupSums, check_groups, groups_of
+from bayesprune.prune.by_group import GroupSums, check_groups, groups_of
 
 REFERENCE = "ke2022optimization"
 RULES = ("em", "switch")
@@ -128,7 +128,7 @@ class SGHMCSPL:
         p = self._inclusion(posterior, sums, slab, state.memory.share)
         number = jnp.maximum(jnp.sum(present), 1).astype(p.dtype)
         share = jnp.clip(jnp.sum(p, where=present) / number, 1.0 / (number + 1), number / (number + 1.0))
-        beyond = group_slab.precision(p, slab, self.ratio * slab) - slab
+        beyond = sghmc_spl.precision(p, slab, self.ratio * slab) - slab
         precision = {site: sums.at(beyond, site, 0.0) for site in state.mask}
         stays, worth = self._stays(posterior, sums, p)
         alive = {site: _kept(sums, site, stays, worth, mask) for site, mask in state.mask.items()}
@@ -139,7 +139,7 @@ class SGHMCSPL:
             size = sums.mean({site: jnp.square(node.loc * node.unit) for site, node in posterior.items()})
             return (size >= self.soft).astype(float)
         square = sums.total({site: jnp.square(node.loc) for site, node in posterior.items()})
-        return group_slab.inclusion(square, sums.size, share, slab, self.ratio * slab)
+        return sghmc_spl.inclusion(square, sums.size, share, slab, self.ratio * slab)
 
     def _stays(self, posterior: PyTree, sums: GroupSums, p: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Which groups stay, and what each is worth."""

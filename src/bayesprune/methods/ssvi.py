@@ -13,8 +13,8 @@ from bayesprune.core.schedules import CosineReplacement
 from bayesprune.core.send import send, send_all
 from bayesprune.core.types import Evidence, Gradient, Info, Needs, PyTree, SparseState
 from bayesprune.prune import regrowth, scores
-from bayesprune.prune.allocate import DISTRIBUTIONS, FIRST, allocate
 from bayesprune.prune.bookkeeping import make_info
+from bayesprune.prune.choose import DISTRIBUTIONS, FIRST, allocate
 from bayesprune.prune.regrowth import check_new_scale, exchange, renew
 
 REFERENCE = "li2024training"
@@ -41,8 +41,8 @@ class SSVI:
         addition: by which weights are reactivated, |gradient of the loss|: "gradient" (1), at one draw of one batch;
             "gradient_at_mean" (2), at w = loc; "mean_gradient" (3), over ``num_draws`` draws and batches; or "random",
             as SET has it.
-        distribution: "uniform", "erdos_renyi" or "global"; see `prune.allocate`. "global" also exchanges between arrays.
-        first: whether the first array stays dense: "auto", "dense" or "sparse"; see `prune.allocate`.
+        distribution: "uniform", "erdos_renyi" or "global"; see `prune.choose`. "global" also exchanges between arrays.
+        first: whether the first array stays dense: "auto", "dense" or "sparse"; see `prune.choose`.
         replace: share of the alive weights exchanged at first, the 0.3 of the paper's r_t.
         until: share of the training after which nothing is exchanged any more, in (0, 1].
         new_scale: a reactivated weight's scale: "mean" of its array's, "mean_raw" (of the scales before softplus, as in the

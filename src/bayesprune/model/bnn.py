@@ -22,12 +22,11 @@ from bayesprune.model.layout import Layout, Predicate, make_layout, prunable_whe
 from bayesprune.model.likelihoods import Likelihood
 from bayesprune.model.likelihoods.learned import guide_of
 from bayesprune.model.likelihoods.protocol import check_likelihood
-from bayesprune.model.net_params import mean_weights
+from bayesprune.model.net_params import mean_weights, take
 from bayesprune.model.network import make_network
 from bayesprune.model.prior import Moments, Prior, check_prior, meaning, rows_of
 from bayesprune.model.shapes import check_heads, is_shape
 from bayesprune.model.summary import Summary, one_line, summarise
-from bayesprune.model.trained import take
 from bayesprune.posteriors import params as posterior_params
 from bayesprune.posteriors.samples import READER, draws_of
 from bayesprune.structure import Graph, Units, units

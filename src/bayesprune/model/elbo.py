@@ -25,10 +25,10 @@ from bayesprune.core.checks import check_integer
 from bayesprune.core.keys import chain
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import PyTree
-from bayesprune.model.seeding import seeded
+from bayesprune.model.handlers import seeded
 from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.entries import Entries, NoiseOfEntries
-from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
+from bayesprune.model.transforms.noise import NoiseOfSlices
 from bayesprune.model.transforms.parts import Kept
 from bayesprune.posteriors.divergence import closed_form, divergence, read_elementwise
 from bayesprune.posteriors.spike_slab import GatedNormal

@@ -18,11 +18,10 @@ from bayesprune.model.layout import LaidOut, Layout
 from bayesprune.model.program import Trainable
 from bayesprune.posteriors import correlated, points
 from bayesprune.posteriors.correlated import COVARIANCES, CorrelatedFamily
-from bayesprune.posteriors.family import Family
+from bayesprune.posteriors.family import Family, sound_scales, sound_start
 from bayesprune.posteriors.mean_field import MeanFieldFamily
 from bayesprune.posteriors.params import CHOSEN, named, stems
 from bayesprune.posteriors.points import MapFamily, NoisyPoints
-from bayesprune.posteriors.start import sound_scales, sound_start
 from bayesprune.posteriors.structured import StructuredFamily
 
 __all__ = ["CorrelatedFamily", "Family", "MapFamily", "MeanFieldFamily", "NoisyPoints", "StructuredFamily"]  # handed on

@@ -11,7 +11,7 @@ from numpyro.handlers import trace
 from bayesprune.core.given import GivenRows
 from bayesprune.core.tracing import as_written, by_one_thread
 from bayesprune.core.types import PyTree
-from bayesprune.model.seeding import drawn
+from bayesprune.model.handlers import drawn
 
 
 class _Site(NamedTuple):

@@ -18,7 +18,7 @@ from bayesprune.core.given import GivenRows
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Groups, Node
 from bayesprune.model import select
-from bayesprune.model.seeding import drawn
+from bayesprune.model.handlers import drawn
 from bayesprune.posteriors.divergence import read_elementwise
 from bayesprune.posteriors.params import PRIOR_SCALE, UNIT, read
 

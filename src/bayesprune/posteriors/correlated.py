@@ -20,11 +20,10 @@ from bayesprune.core.layout import Layout, ParamSpec
 from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors.divergence import divergence
-from bayesprune.posteriors.family import ParamNames, starts_of
+from bayesprune.posteriors.family import ParamNames, start_of_loc, starts_of
 from bayesprune.posteriors.joint import Joint, all_alive
 from bayesprune.posteriors.mean_field import MeanField, MeanFieldFamily
 from bayesprune.posteriors.rows_and_columns import RowRemoval, as_matrix, check_whole, conditioned, marginal
-from bayesprune.posteriors.start import start_of_loc
 
 COVARIANCES = ("full", "matrix_normal")
 

@@ -16,9 +16,8 @@ from bayesprune.core.types import Array, Node
 from bayesprune.formulas import gaussian
 from bayesprune.posteriors import spike_slab
 from bayesprune.posteriors.divergence import divergence
-from bayesprune.posteriors.family import Family, ParamNames
+from bayesprune.posteriors.family import Family, ParamNames, Sound, SoundScales, check_start, start_of_loc
 from bayesprune.posteriors.spike_slab import SpikeSlab
-from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc
 
 
 @jax.tree_util.register_dataclass
@@ -88,7 +87,7 @@ class MeanFieldFamily(Family):
             N(0, 2/fan_in) and biases at zero.
         unit: what one unit of a loc is in the network: with "he", kernels are divided by it.
         init_spread: weights' scales start at |N(init_scale, init_spread²)| (Li et al. 2024, the authors' code).
-        sound: the start of each array, see `posteriors.start.sound_start`; it goes before the others.
+        sound: the start of each array, see `posteriors.family.sound_start`; it goes before the others.
         sound_scales: the same for the logarithms of positive scales.
 
     Of a posterior by name a `BNN` gives it a sound start; a family that it is given keeps its own.

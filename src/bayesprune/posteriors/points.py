@@ -11,9 +11,8 @@ import numpyro.distributions as dist
 
 from bayesprune.core.layout import ParamSpec
 from bayesprune.core.types import Array, Node
-from bayesprune.posteriors.family import Family, ParamNames
+from bayesprune.posteriors.family import Family, ParamNames, Sound, SoundScales, check_start, start_of_loc, start_of_scale
 from bayesprune.posteriors.mean_field import MeanField
-from bayesprune.posteriors.start import Sound, SoundScales, check_start, start_of_loc, start_of_scale
 
 _zeros = jax.jit(jnp.zeros_like)  # compiled, it sends no number to the device
 

@@ -166,17 +166,10 @@ class TwoNormals(dist.Distribution):
     support = constraints.real
     pytree_data_fields = ("spike_scale", "slab_scale", "slab_probability")
 
-    def __init__(
-        self,
-        spike_scale: ArrayLike,
-        slab_scale: ArrayLike = 1.0,
-        slab_probability: ArrayLike = 0.5,
-        *,
-        validate_args: bool | None = None,
-    ) -> None:
+    def __init__(self, spike_scale: ArrayLike, slab_scale: ArrayLike = 1.0, slab_probability: ArrayLike = 0.5) -> None:
         values = map(jnp.asarray, (spike_scale, slab_scale, slab_probability))
         self.spike_scale, self.slab_scale, self.slab_probability = jnp.broadcast_arrays(*values)
-        super().__init__(batch_shape=jnp.shape(self.spike_scale), validate_args=validate_args)
+        super().__init__(batch_shape=jnp.shape(self.spike_scale))
 
     def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
         which, noise = jax.random.split(key)

@@ -16,9 +16,8 @@ from bayesprune.core.checks import check_not_negative, check_number, check_posit
 from bayesprune.formulas import concrete
 from bayesprune.model import select
 from bayesprune.model.families import Family
-from bayesprune.model.improper import Improper, noisy_weights
 from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_inputs, with_posterior
-from bayesprune.model.prior import Moments
+from bayesprune.model.prior import Improper, Moments, noisy_weights
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 
@@ -151,20 +150,16 @@ class InputGates(dist.Distribution):
     pytree_data_fields = ("log_odds", "squares")
     pytree_aux_fields = ("temperature", "length_scale")
 
-    def __init__(
-        self, log_odds: ArrayLike, squares: ArrayLike, temperature: float, length_scale: float, *,
-        validate_args: bool | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, log_odds: ArrayLike, squares: ArrayLike, temperature: float, length_scale: float) -> None:
         self.log_odds, self.squares = jnp.broadcast_arrays(jnp.asarray(log_odds), jnp.asarray(squares))
         self.temperature, self.length_scale = temperature, length_scale
-        super().__init__(batch_shape=jnp.shape(self.log_odds), validate_args=validate_args)
+        super().__init__(batch_shape=jnp.shape(self.log_odds))
 
     def sample(self, key: jax.Array, sample_shape: tuple[int, ...] = ()) -> jax.Array:
         u = jax.random.uniform(key, self.shape(sample_shape), self.log_odds.dtype, minval=jnp.finfo(self.log_odds.dtype).tiny)
         return concrete.gate(self.log_odds, u, self.temperature) / concrete.keep_share(self.log_odds)
 
-    def log_prob(self, value: ArrayLike, intermediates: object = None) -> jax.Array:
-        raise ValueError("the gates of ConcreteDropout have a penalty and no density: leave estimator= as it is.")
+    log_prob = Penalised.log_prob
 
 
 @kl_divergence.register(InputGates, Penalised)

@@ -47,7 +47,8 @@ class Flat:
     def model(self, layout: Layout) -> dict[str, Any]:
         """Sample every Bayesian weight; returns path -> w."""
         scales = {layer: numpyro.sample(f"{layer}.precision", dist.Gamma(2.0, 2.0)) ** -0.5 for layer in _layers(layout)}
-        return {str(s.path): self._gamma(s) * scales[s.path.layer] * _standard(s) for s in layout if s.bayesian}
+        standard = lambda spec: numpyro.sample(str(spec.path), dist.Normal(0.0, 1.0).expand(spec.shape))  # noqa: E731
+        return {str(s.path): self._gamma(s) * scales[s.path.layer] * standard(s) for s in layout if s.bayesian}
 
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
@@ -67,10 +68,6 @@ class Flat:
 
     def _gamma(self, spec: ParamSpec) -> float:
         return self.last_gamma if spec.path.is_last else self.gamma0
-
-
-def _standard(spec: ParamSpec) -> Any:
-    return numpyro.sample(str(spec.path), dist.Normal(0.0, 1.0).expand(spec.shape))
 
 
 def _layers(layout: Layout) -> list[str]:

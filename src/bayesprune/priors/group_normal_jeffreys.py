@@ -12,9 +12,8 @@ from numpyro.distributions import constraints
 
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.improper import DrawnNormal, LogUniformDensity
 from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_compression, with_posterior
-from bayesprune.model.prior import Moments
+from bayesprune.model.prior import DrawnNormal, LogUniformDensity, Moments
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import refuse_points
 from bayesprune.posteriors.scales import GaussianScale

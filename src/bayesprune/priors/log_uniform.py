@@ -1,16 +1,14 @@
 """The log-uniform prior of sparse variational dropout: a weight is worth its size in units of its noise, and nothing else."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bayesprune.core.checks import check_name
 from bayesprune.model import select
 from bayesprune.model.families import Family, MeanFieldFamily
-from bayesprune.model.improper import FittedLogUniform, LogUniformDensity
-from bayesprune.model.layout import Layout, ParamSpec, Predicate
-from bayesprune.model.prior import Moments, guide_each, sample_each
-from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.model.layout import Layout, Predicate
+from bayesprune.model.prior import FittedLogUniform, Independent, LogUniformDensity, sample_each
 from bayesprune.posteriors.points import refuse_points
 
 REFERENCE = "molchanov2017variational"
@@ -19,7 +17,7 @@ SCALE = math.exp(-5.0)
 
 
 @dataclass(frozen=True)
-class LogUniform:
+class LogUniform(Independent):
     """Independent weights, uniform in log |w|: sparse variational dropout; "Sparse VD".
 
       p(w) ~ 1/|w|;   q(w) = N(loc, scale²),  KL a function of alpha = scale²/loc² alone: (13.2), or the paper's fit (13.5)
@@ -68,12 +66,4 @@ class LogUniform:
     def guide(self, layout: Layout, family: Family) -> None:
         """Approximate every site of `model` by ``family``."""
         refuse_points(family, "the density 1/|w| grows without bound at w = 0", "LogUniform")
-        guide_each(layout, family)
-
-    def factor(self, spec: ParamSpec) -> tuple[float, str, float]:
-        """The weight itself."""
-        return 1.0, "", 0.0
-
-    def node(self, node: MeanField, spec: ParamSpec, moment: Moments) -> MeanField:
-        """No Gaussian prior, in the weight's own units."""
-        return replace(node, prior_scale=None, unit=1.0)
+        super().guide(layout, family)

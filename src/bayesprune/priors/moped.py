@@ -11,8 +11,8 @@ import numpyro.distributions as dist
 from bayesprune.core.checks import check_positive
 from bayesprune.core.types import PyTree
 from bayesprune.model.layout import Layout, ParamSpec
+from bayesprune.model.net_params import named
 from bayesprune.model.prior import Independent, array_of, sample_own
-from bayesprune.model.trained import named
 
 REFERENCE = "krishnan2020specifying"
 

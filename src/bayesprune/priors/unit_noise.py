@@ -18,9 +18,8 @@ from bayesprune.formulas import truncated_log_normal as formulas
 from bayesprune.formulas.truncated_log_normal import quantile
 from bayesprune.model import select
 from bayesprune.model.families import Family
-from bayesprune.model.improper import noisy_weights
 from bayesprune.model.layout import Layout, ParamSpec, Predicate, of_outputs, with_posterior
-from bayesprune.model.prior import Moments
+from bayesprune.model.prior import Moments, noisy_weights
 from bayesprune.posteriors.mean_field import MeanField, Scaled
 from bayesprune.posteriors.points import NoisyPoints, check_noisy_points
 from bayesprune.posteriors.scales import TruncatedLogNormalScale

@@ -10,10 +10,11 @@ import numpy as np
 
 from bayesprune.core import trees
 from bayesprune.core.checks import check_density, check_name, check_not_negative, check_number, check_within
+from bayesprune.core.keys import Key
 from bayesprune.core.types import Evidence, Info, Needs, PyTree, SparseState
 from bayesprune.posteriors.spike_slab import SpikeSlab
 from bayesprune.prune import by_group, scores
-from bayesprune.prune.bookkeeping import take_step
+from bayesprune.prune.bookkeeping import first_state, take_step
 from bayesprune.prune.choose import SCOPES, keep_density, threshold
 
 Scheduled = float | Callable[[jax.Array], jax.Array]  # a number, or a function of the number of this step
@@ -126,3 +127,51 @@ def expected_density(posterior: PyTree, mask: PyTree = True) -> jax.Array:
     alive = trees.broadcast(mask, posterior)
     kept = jax.tree.map(lambda odds, a: jnp.sum(jnp.where(a, jax.nn.sigmoid(odds), 0.0)), scores.inclusion(posterior), alive)
     return sum(jax.tree.leaves(kept), start=jnp.zeros(())) / trees.size(posterior)
+
+
+class ByScore:
+    """For a frozen dataclass with ``density`` and ``scope``, and a ``score``: a cut at every step, see `cut`."""
+
+    score: str
+    density: Scheduled | None
+    scope: str
+    threshold: float | None = None
+    price: Scheduled | None = None
+
+    def __post_init__(self) -> None:
+        check(self.score, self.density, self.threshold, self.scope, self.price)
+        if self.density is None and self.least is None:
+            raise ValueError("density is None, and nothing says where to cut: give the share that stays, such as 0.1.")
+
+    @property
+    def least(self) -> float | None:
+        """The lowest score that stays where no density is given."""
+        return self.threshold
+
+    @property
+    def needs(self) -> Needs:
+        """What the score and the scope need."""
+        return needs(self.score, self.scope)
+
+    def init(self, rng_key: Key, posterior: PyTree) -> SparseState:
+        """Everything alive."""
+        return first_state(posterior)
+
+    def step(self, rng_key: Key, evidence: Evidence, state: SparseState) -> tuple[SparseState, Info]:
+        """Cut once, to the density of this step."""
+        return cut(self.score, self.density, self.least, self.scope, evidence, state, self.price)
+
+
+class ByInclusion(ByScore):
+    """The same by the inclusion probabilities of a spike and slab; a dataclass with ``probability``, the lowest that stays."""
+
+    score = "inclusion"
+    probability: float
+
+    def __post_init__(self) -> None:
+        log_odds(self.probability)
+        super().__post_init__()
+
+    @property
+    def least(self) -> float:
+        return log_odds(self.probability)

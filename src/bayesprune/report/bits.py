@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_mask, check_positive
 from bayesprune.core.types import Node
-from bayesprune.formulas import rounding, scaled
+from bayesprune.formulas import rounding
 from bayesprune.report.inputs import ArrayLike
 
 
@@ -78,7 +78,7 @@ def _moments(site: str, node: Node) -> tuple[np.ndarray, np.ndarray]:
             "priors.Horseshoe(slab=None), or priors.GroupHorseshoe."
         )
     unit, spread = (node.unit, 0.0) if law is None else (law.mean(), law.variance())
-    mean, variance = scaled.moments(unit, spread, node.loc, node.scale)
+    mean, variance = rounding.moments(unit, spread, node.loc, node.scale)
     return np.asarray(mean), np.asarray(variance)
 
 

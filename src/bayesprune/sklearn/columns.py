@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant
 from bayesprune.core.types import Array
 from bayesprune.data.scaling import Scaling, fit_scaling, silencing
 from bayesprune.sklearn.bends import NONE, Bends, fit_bends

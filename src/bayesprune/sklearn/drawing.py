@@ -13,7 +13,7 @@ from bayesprune.core.numbers import joined
 from bayesprune.core.streams import OfAnEstimator, stream
 from bayesprune.core.types import Dataset
 from bayesprune.deploy.program.laws import posterior
-from bayesprune.infer.log_score import log_density
+from bayesprune.infer.observed import log_density
 from bayesprune.infer.predict import predict_draws
 from bayesprune.infer.uncertainty import Uncertainty, uncertainty
 from bayesprune.posteriors.samples import count, draws_of

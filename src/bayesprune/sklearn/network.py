@@ -16,7 +16,7 @@ import numpy as np
 from bayesprune.core.checks import check_integer, check_name, check_object, check_positive, got
 from bayesprune.model import select
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods import Likelihood, NegativeBinomial, Normal, Ordinal, StudentT, named
+from bayesprune.model.likelihoods import Likelihood, NegativeBinomial, Normal, Ordinal, StudentT, protocol
 from bayesprune.model.likelihoods.counts import starting_at
 from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.nets import MLP, WideMLP
@@ -144,7 +144,7 @@ def read_likelihood(likelihood: str | Likelihood | Any) -> Any:
     if isinstance(likelihood, str):
         if likelihood in OF_STANDARDISED:
             return OF_STANDARDISED[likelihood]
-        known = {name: found for name, found in named.all_named().items() if named.CLASSES not in found.kinds}
+        known = {name: found for name, found in protocol.all_named().items() if protocol.CLASSES not in found.kinds}
         check_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
         return known[likelihood].make(1)
     check_object(likelihood, "likelihood", ("observe", "guide", "mean", "check"), "bp.likelihoods.StudentT()")
@@ -170,7 +170,7 @@ def started(likelihood: Likelihood, targets: np.ndarray) -> Any:
 def read_likelihood_of_labels(likelihood: object, num_classes: int) -> tuple[Any, int]:
     """The likelihood of a name, or an object of labels, and the outputs that it asks of the network."""
     if isinstance(likelihood, str):
-        known = named.of_kind(named.CLASSES)
+        known = protocol.of_kind(protocol.CLASSES)
         check_name("likelihood", likelihood, ("auto", *known), "Or give an object of bayesprune.likelihoods.")
         likelihood = next(iter(known)) if likelihood == "auto" else likelihood
         return known[likelihood].make(num_classes), known[likelihood].outputs(num_classes)

@@ -13,7 +13,7 @@ from sklearn.covariance import graphical_lasso, ledoit_wolf_shrinkage
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesprune import features
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant
 from bayesprune.features.copies import shrunk_covariance
 from bayesprune.sklearn import worth
 from bayesprune.sklearn.base import SparseNetwork

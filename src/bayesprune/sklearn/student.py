@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_array
 
 from bayesprune.core.checks import check_integer
 from bayesprune.core.given import GivenTable
-from bayesprune.core.numbers import without_mask
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant, without_mask
 from bayesprune.sklearn.base import SparseNetwork
 from bayesprune.sklearn.classifier import BayesianSparseClassifier
 from bayesprune.sklearn.frames import check_frame, check_no_moments, is_frame, of_polars

@@ -73,7 +73,7 @@ def to_logger(logger: object) -> Figures:
     """
     for name in ("add_scalar", "scalar"):
         if callable(scalar := getattr(logger, name, None)) and not isinstance(logger, type):
-            return Figures(_one_by_one(scalar))
+            return Figures(lambda figures, step: [scalar(name, figure, step) for name, figure in figures.items()])
     if not callable(logger) or isinstance(logger, type):
         raise TypeError(
             "logger must be a function of a dict of figures and step=, or a writer with add_scalar or scalar, got "
@@ -109,11 +109,3 @@ def _last_of_each(path: Path, step: int) -> dict[str, int]:
             if figures["step"] < step:
                 seen |= {kind: figures[f"{kind}/step"] for kind in ("eval", "prune") if f"{kind}/step" in figures}
     return seen
-
-
-def _one_by_one(scalar: Callable[[str, float, int], Any]) -> Send:
-    def send(figures: dict[str, float], step: int) -> None:
-        for name, figure in figures.items():
-            scalar(name, figure, step)
-
-    return send

@@ -183,8 +183,7 @@ def ivon_draw(rng_key: RandomKey, params: PyTree, state: PyTree) -> Any:
     """
     rng_key, found = check_key(rng_key), ivon_state(state)
     means = means_of(params, found)
-    numbered = {f"{n:06d}": leaf for n, leaf in enumerate(jax.tree.leaves(means))}
-    noise = jax.tree.unflatten(jax.tree.structure(means), list(normal_like(rng_key, numbered).values()))
+    noise = normal_like(rng_key, means)
     draw = lambda m, h, e, leaf: (m + e * _scale(h, found)).astype(jnp.result_type(leaf))  # noqa: E731
     own = jax.tree.map(draw, means, found.curvature, noise, _own(params, found, "params"))
     return _with_rest(_cut(own, state), params, found)

@@ -15,15 +15,13 @@ from bayesprune.prune.needs import needs_of
 from bayesprune.prune.verified import LEAST, verify
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block
-from bayesprune.train.evidence import joint_bound, look, mask_loss
 from bayesprune.train.kernel import asks_value, begun, evaluated
-from bayesprune.train.objective import Objective
-from bayesprune.train.remat import products_only
+from bayesprune.train.objective import Objective, joint_bound, look, mask_loss
 from bayesprune.train.renewal import redraw, renew, weigh
 from bayesprune.train.share import by_parameters
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import CHUNK, Carry, Compiled, Data, Recipe
-from bayesprune.train.storage import MASKED
+from bayesprune.train.storage import MASKED, products_only
 
 _Run = tuple[Carry, jax.Array, jax.Array, jax.Array]  # carry, losses, steps taken, whether the last loss was finite
 

@@ -19,9 +19,9 @@ from bayesprune.core.types import Dataset, Sparsifier
 from bayesprune.model.inputs import rows_taken
 from bayesprune.model.program import Trainable
 from bayesprune.train.alike import as_kernel, kernel_key, trace_key
-from bayesprune.train.estimators import check_state, make_elbo
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.loop import Loop
+from bayesprune.train.objective import check_state, make_elbo
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Carry, Recipe, as_it_is
 

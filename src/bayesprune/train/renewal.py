@@ -10,8 +10,8 @@ from numpyro.handlers import substitute, trace
 
 from bayesprune.core.streams import OfAStep, stream
 from bayesprune.core.types import Mask, Params, PyTree, Renewing, SparseState, Sparsifier, Weighing
+from bayesprune.model.handlers import seeded
 from bayesprune.model.samples import values_of
-from bayesprune.model.seeding import seeded
 from bayesprune.posteriors.params import stems, write
 from bayesprune.prune.needs import warm_up_of
 from bayesprune.train.kernel import Kernel

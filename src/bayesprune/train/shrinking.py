@@ -15,11 +15,10 @@ from bayesprune.model.elbo import Single, Slices
 from bayesprune.model.short_program import numbers_in, single_entries, slices_in_use
 from bayesprune.model.transforms.entries import Entries
 from bayesprune.model.transforms.parts import UnfitError
-from bayesprune.train.history import Record
-from bayesprune.train.short_loop import compile_short, short_recipe
+from bayesprune.train.result import Record
+from bayesprune.train.short_loop import compile_short, short_recipe, traced, why_not
 from bayesprune.train.sites import Example, sites_of
 from bayesprune.train.state import Compiled, FitState, Recipe
-from bayesprune.train.unshrunk import traced, why_not
 
 # Each new size has at most this share of the cost of a step of the one before, so that there are at most log2 of the shrinkage.
 SHARE = 0.5

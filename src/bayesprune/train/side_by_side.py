@@ -14,11 +14,11 @@ from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset, PyTree
 from bayesprune.posteriors.params import cut
 from bayesprune.train.batches import Batches
-from bayesprune.train.diverged import DivergedError
 from bayesprune.train.kernel import evaluated
 from bayesprune.train.loop import Loop
 from bayesprune.train.processes import with_numbers
 from bayesprune.train.progress import NoProgress
+from bayesprune.train.result import DivergedError
 from bayesprune.train.sites import Example, Sites, sites_of
 from bayesprune.train.state import CHUNK, Carry, Recipe
 

@@ -13,8 +13,8 @@ from numpyro.handlers import substitute, trace
 from bayesprune.core.keys import abstract_key
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Dataset
+from bayesprune.model.handlers import seeded
 from bayesprune.model.program import Trainable
-from bayesprune.model.seeding import seeded
 from bayesprune.posteriors.params import PRIORS
 
 

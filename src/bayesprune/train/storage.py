@@ -6,19 +6,19 @@ ones have the shapes of the program.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
 
 from bayesprune.core import masks
 from bayesprune.core.types import Sparsifier
 from bayesprune.posteriors.params import stems
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import needs_of
-from bayesprune.train import remat
 
 STORAGES = ("masked", "active", "compact", "auto")
 
@@ -99,7 +99,7 @@ class Active:
 
     def thrifty(self, loss: Callable[..., Any]) -> Callable[..., Any]:
         """The loss whose backward pass makes whole arrays again, layer by layer, instead of finding all of them."""
-        return remat.without(loss, {shape for _, shape in self.shapes})
+        return without(loss, {shape for _, shape in self.shapes})
 
 
 def _scatter(values: jax.Array, index: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -140,3 +140,27 @@ def make_storage(name: str, sparsifier: Sparsifier, mask: dict[str, Any]) -> Sto
     if empty:
         raise ValueError(f"storage='active' needs an alive weight in every array, and {empty} have none: widen mask=.")
     return Active(tuple((s, shape) for s, (shape, _) in sites.items()), tuple((s, count) for s, (_, count) in sites.items()))
+
+
+# Matrix products and convolutions: expensive to compute again.
+_product = jax.checkpoint_policies.dots_saveable
+
+
+def products_only(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """The loss; its backward pass finds what products gave, and makes all the rest again."""
+    return jax.checkpoint(loss, policy=_product)
+
+
+def without(loss: Callable[..., Any], shapes: Collection[tuple[int, ...]]) -> Callable[..., Any]:
+    """The loss; its backward pass makes again what anything but a product made from, or filled into, arrays of these shapes.
+
+    The same arrays laid out as vectors count too. An activation that happens to be of such a shape is made again as well.
+    """
+    barred = set(shapes) | {(math.prod(shape),) for shape in shapes}
+
+    def kept(primitive: Primitive, *operands: object, **settings: object) -> bool:
+        # A fill has no operand of its shape, which is among its settings.
+        touched = {getattr(operand, "shape", None) for operand in operands} | {settings.get("shape")}
+        return _product(primitive, *operands, **settings) or not touched & barred
+
+    return jax.checkpoint(loss, policy=kept)

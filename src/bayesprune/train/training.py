@@ -18,14 +18,12 @@ from bayesprune.core.finite import broken
 from bayesprune.core.send import send
 from bayesprune.core.types import Info, SparseState
 from bayesprune.prune.paths import Paths
-from bayesprune.train.diverged import UnsavedError, diverged
-from bayesprune.train.history import LAW, Record
 from bayesprune.train.interruption import Interruption
 from bayesprune.train.processes import ALONE, Alone, Together
-from bayesprune.train.result import FitResult, Moment
+from bayesprune.train.result import LAW, FitResult, Moment, Record, UnsavedError, diverged
 from bayesprune.train.shrinking import WHOLE, Shrinking, WholeArrays
 from bayesprune.train.state import CHUNK, Carry, Compiled, FitState
-from bayesprune.train.watch import Watchers
+from bayesprune.train.stopping import Watchers
 
 # What a period is of, by the arguments of `fit_svi`.
 _OF = {"every": "sparsifier=", "eval_every": "eval_data=", "checkpoint_every": "checkpoint= folder"}

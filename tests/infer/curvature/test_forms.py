@@ -8,11 +8,9 @@ from scipy import integrate, optimize, stats
 from tests.infer import programs
 
 import bayesprune as bp
-from bayesprune.infer.curvature.directions import directions, log_density, root_of_negative_hessian
 from bayesprune.infer.curvature.forms import FORMS, hessian
-from bayesprune.infer.curvature.gaussians import Asked, of_diagonal
-from bayesprune.infer.curvature.over_rows import Trained, sum_over_rows
-from bayesprune.infer.curvature.prior_precision import PrecisionGroups, by_evidence
+from bayesprune.infer.curvature.gaussians import Asked, PrecisionGroups, by_evidence, of_diagonal
+from bayesprune.infer.curvature.over_rows import Trained, directions, log_density, root_of_negative_hessian, sum_over_rows
 
 LIKELIHOODS = {
     "classes": (bp.likelihoods.Categorical(), lambda y: y),

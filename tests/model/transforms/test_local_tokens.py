@@ -14,9 +14,8 @@ from tests.model.transforms.test_local_noise import SIGMAS, assert_same_law, by_
 import bayesprune as bp
 from bayesprune.model.elbo import MeanFieldELBO
 from bayesprune.model.local import LocalELBO
-from bayesprune.model.transforms.dependence import Dependence, Image
 from bayesprune.model.transforms.local_noise import local_noise
-from bayesprune.model.transforms.settle import settle
+from bayesprune.model.transforms.settle import Dependence, Image, settle
 
 IMAGES = normal(4, 3, 4, 4, 2)
 VIT = {"patch": 2, "features": 4, "num_blocks": 1, "num_heads": 2, "hidden": 5, "frame": 0}

@@ -8,7 +8,7 @@ import pytest
 from bayesprune.model.transforms import noise as noises
 from bayesprune.model.transforms.gaussian_array import GaussianArray
 from bayesprune.model.transforms.local_noise import local_noise
-from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices
+from bayesprune.model.transforms.noise import NoiseOfSlices
 
 KEYS = {"counters": jax.random.key(7), "another": jax.random.key(7, impl="rbg")}
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesprune.model.transforms.slope_factors import dense_sites, with_slope_factors, zero_factors
+from bayesprune.model.transforms.slopes import dense_sites, with_slope_factors, zero_factors
 
 SITES = ["a", "c"]
 

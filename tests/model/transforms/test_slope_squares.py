@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesprune.model.transforms.local_noise import drawn_once, local_noise
-from bayesprune.model.transforms.slope_squares import SlopeSquares
+from bayesprune.model.transforms.slopes import SlopeSquares
 
 ROWS = 7
 

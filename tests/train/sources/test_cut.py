@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesprune.core.types import Dataset
-from bayesprune.train.sources.cut import Incoming, rebatched
+from bayesprune.train.sources.source import Incoming, rebatched
 
 
 def incoming(sizes: list[int], first: int = 0):

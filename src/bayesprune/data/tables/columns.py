@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.core.checks import check_name, unknown_name
 from bayesprune.core.given import GivenFrame
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.reading import NAMELESS, floats, is_number
 from bayesprune.data.tables.texts import check_names, zeros_in_front

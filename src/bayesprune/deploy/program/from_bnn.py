@@ -22,7 +22,7 @@ from bayesprune.deploy.program.run import run
 from bayesprune.deploy.program.trace import trace
 from bayesprune.infer.predict import part_of
 from bayesprune.model.bnn import BNN
-from bayesprune.model.likelihoods.alone import sites_of_mean
+from bayesprune.model.likelihoods.protocol import sites_of_mean
 from bayesprune.structure.independence import mixing
 from bayesprune.structure.jaxprs import JaxprLike, called
 from bayesprune.structure.ops import record_of

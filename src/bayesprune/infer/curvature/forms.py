@@ -18,9 +18,9 @@ from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset
-from bayesprune.infer.curvature.directions import LogDensity
 from bayesprune.infer.curvature.over_rows import (
     Arrays,
+    LogDensity,
     OfDirections,
     OfRows,
     Sums,
@@ -33,8 +33,7 @@ from bayesprune.infer.curvature.over_rows import (
 )
 from bayesprune.model.bnn import BNN
 from bayesprune.model.transforms.local_noise import drawn_once, local_noise
-from bayesprune.model.transforms.slope_factors import dense_sites, with_slope_factors, zero_factors
-from bayesprune.model.transforms.slope_squares import SlopeSquares
+from bayesprune.model.transforms.slopes import SlopeSquares, dense_sites, with_slope_factors, zero_factors
 from bayesprune.posteriors.rows_and_columns import as_matrix
 
 # Of products of gradients, which accelerators would round to ten bits.

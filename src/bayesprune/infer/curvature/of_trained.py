@@ -19,8 +19,8 @@ from bayesprune.infer.origins import check_one_network, params_and_mask
 from bayesprune.infer.refit_noise import LOC, counts, learns_noise, noise_of, present_in, squared_errors
 from bayesprune.model.bnn import BNN, STATE
 from bayesprune.model.families import MeanFieldFamily, found_family
-from bayesprune.model.likelihoods.alone import latent_sites
 from bayesprune.model.likelihoods.masked import of_observed
+from bayesprune.model.likelihoods.protocol import latent_sites
 from bayesprune.model.prior import check_fixed_units
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import is_meaning, named

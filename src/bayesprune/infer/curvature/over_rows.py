@@ -1,18 +1,70 @@
-"""The sum over rows of what a form makes of each row's gradients: a chunk of rows at once, one direction after the other."""
+"""The sum over rows of what a form makes of each row's gradients: a chunk of rows at once, one direction after the other.
 
-from collections.abc import Callable
+Which gradients: of each row's log density by the network's outputs, so that H = sum_d J' d d' J. With outputs f = net(w, x) of
+Jacobian J, the generalised Gauss-Newton matrix is sum_n J' L J, L the negative second derivatives of log p(y | f) by f; any
+square root of L, taken apart into its columns d, gives it as a sum of squares. The empirical Fisher has the one direction
+d = gradient of log p(y | f).
+"""
+
+import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from numpyro.handlers import seed, substitute, trace
 
+from bayesprune.core.compiling import WHOLE_PRODUCTS
 from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import Array, ArrayTree, Dataset, PyTree
-from bayesprune.infer.curvature.directions import LogDensity
 from bayesprune.model.bnn import BNN
+from bayesprune.posteriors.rows_and_columns import as_matrix
+
+STRUCTURES = ("empirical", "ggn", "exact")
+LogDensity = Callable[[jax.Array, Any], jax.Array]
+
+
+def log_density(bnn: BNN, latents: dict[str, Any]) -> LogDensity:
+    """log p(y | f) of one row, as a function of its outputs, flat, and its targets; nats."""
+
+    def density(outputs: jax.Array, y: ArrayLike) -> jax.Array:
+        row = outputs.reshape((1, *bnn.output_shape))
+        observe = substitute(bnn.likelihood.observe, data=latents)
+        site = trace(seed(observe, jax.random.key(0))).get_trace(row, jax.tree.map(lambda a: a[None], y))["obs"]
+        return jnp.sum(site["fn"].log_prob(site["value"]))
+
+    return density
+
+
+def root_of_negative_hessian(density: LogDensity, outputs: jax.Array, y: ArrayLike) -> jax.Array:
+    """The rows d of a square root of L, (25.3): sum_d d d' = L, negative eigenvalues of L taken for 0."""
+    values, vectors = jnp.linalg.eigh(-jax.hessian(density)(outputs, y))
+    return jnp.sqrt(jnp.maximum(values, 0.0))[:, None] * vectors.T
+
+
+def directions(density: LogDensity, structure: str, num_draws: int | None) -> Callable[[jax.Array, jax.Array, Any], jax.Array]:
+    """The directions of one row: of a key, its outputs and its targets.
+
+    ``num_draws``: of "ggn", so many draws of random signs times the root of L in place of all its rows. The mean of d d' is L,
+    and the sum over many rows comes near it at a share of the price.
+    """
+
+    @WHOLE_PRODUCTS
+    def found(rng_key: jax.Array, outputs: jax.Array, y: ArrayLike) -> jax.Array:
+        if structure == "empirical":
+            return jax.grad(density)(outputs, y)[None]
+        root = root_of_negative_hessian(density, outputs, y)
+        if num_draws is None:
+            return root
+        signs = jax.random.rademacher(rng_key, (num_draws, len(root)), root.dtype)
+        return signs @ root / jnp.sqrt(num_draws)
+
+    return found
+
 
 Arrays = dict[str, jax.Array]
 # What one direction of each row of a chunk, (rows, outputs), adds to a form; and of a chunk's rows their outputs, and that.
@@ -109,3 +161,43 @@ def rows_of_a_chunk(weights: Arrays, num_rows: int) -> int:
 def _filled(leaf: Array, size: int) -> Any:
     missing = size - len(leaf)
     return np.concatenate([np.asarray(leaf), np.repeat(np.asarray(leaf[-1:]), missing, axis=0)]) if missing else leaf
+
+
+Shapes = Mapping[str, tuple[int, ...]]
+# Of a matrix: its sum on the device and the next one, then in double precision itself, its factor, inverse and one copy.
+OF_A_MATRIX, OF_A_NUMBER = 2 * 4 + 4 * 8, 4 * 4
+
+
+def bytes_needed(curvature: str, shapes: Shapes) -> int:
+    """Bytes at the peak, with the gradients of a chunk of rows.
+
+    >>> bytes_needed("full", {"w": (1000, 1)}) > 10 * bytes_needed("kron", {"w": (1000, 1)}) / 11
+    True
+    """
+    size = sum(map(math.prod, shapes.values()))
+    gradients, numbers = 2 * max(BYTES, 4 * size), OF_A_NUMBER * size
+    if curvature == "diag":
+        return gradients + numbers
+    if curvature == "kron":
+        factors = sum(rows**2 + columns**2 for rows, columns in map(as_matrix, shapes.values()))
+        return gradients + numbers + OF_A_MATRIX * factors
+    return gradients + numbers + OF_A_MATRIX * size**2
+
+
+def check_bytes(curvature: str, wanted: Shapes, shapes: Shapes, last: Shapes, max_bytes: int) -> None:
+    """Refuse what takes more than ``max_bytes``, with the curvature that fits.
+
+    ``wanted``: the arrays whose curvature is taken; ``shapes``: all; ``last``: those of the last layer.
+    """
+    form = "full" if curvature == "last_layer" else curvature
+    needed = bytes_needed(form, wanted)
+    if needed <= max_bytes:
+        return
+    others = {"kron": ("kron", shapes), "last_layer": ("full", last), "diag": ("diag", shapes)}
+    fits = [name for name, (form, arrays) in others.items() if arrays and bytes_needed(form, arrays) <= max_bytes]
+    fits = [repr(name) for name in fits if name != curvature]
+    remedy = f"take curvature={' or '.join(fits)}" if fits else "no curvature fits"
+    raise ValueError(
+        f"curvature={curvature!r} takes {needed / 2**30:,.2f} GiB for {sum(map(math.prod, wanted.values())):,} weights, and "
+        f"max_bytes={max_bytes:,} is {max_bytes / 2**30:,.2f} GiB: {remedy}, or raise max_bytes."
+    )

@@ -13,9 +13,8 @@ from bayesprune.core.numbers import rows_in, spread_out
 from bayesprune.core.send import send, send_all
 from bayesprune.core.tracing import by_one_thread
 from bayesprune.core.types import ArrayTree, Dataset, Node
-from bayesprune.infer.curvature.directions import LogDensity
 from bayesprune.infer.curvature.gaussians import Asked, FoundGaussian
-from bayesprune.infer.curvature.over_rows import Arrays, Trained, outputs_of_rows
+from bayesprune.infer.curvature.over_rows import Arrays, LogDensity, Trained, outputs_of_rows
 from bayesprune.model.bnn import BNN
 
 MOST = 2.0**24  # the factor at which a search ends: its weights are as good as points

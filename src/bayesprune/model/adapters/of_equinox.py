@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.core.types import ArrayTree, PyTree
-from bayesprune.model.adapters.call import Call, arguments, call_of
-from bayesprune.model.adapters.net import Net, Params, State, missing_axis
+from bayesprune.model.adapters.net import Call, Net, Params, State, arguments, call_of, missing_axis
 from bayesprune.model.inputs import Inputs
 
 

@@ -12,8 +12,7 @@ from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned
 from bayesprune.model.likelihoods.links import share
-from bayesprune.model.likelihoods.named import SHARES, Named
-from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.protocol import SHARES, Named, OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, observe_rows, one_for_each, squeeze
 
 REFERENCE = "ferrari2004beta"

@@ -13,8 +13,7 @@ from bayesprune.core.checks import check_not_negative, check_within
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
-from bayesprune.model.likelihoods.named import CLASSES, Named
-from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.protocol import CLASSES, Named, OutputShape
 from bayesprune.model.likelihoods.targets import check_labels, check_shape, observe_rows
 
 REFERENCE = "szegedy2016rethinking"
@@ -122,9 +121,9 @@ class WeighedLabels(dist.CategoricalLogits):
     pytree_data_fields = ("weights",)
     pytree_aux_fields = ("smoothing",)
 
-    def __init__(self, logits: Array, weights: Array | None, smoothing: float, *, validate_args: bool | None = None) -> None:
+    def __init__(self, logits: Array, weights: Array | None, smoothing: float) -> None:
         self.weights, self.smoothing = weights, smoothing
-        super().__init__(logits, validate_args=validate_args)
+        super().__init__(logits)
 
     def log_prob(self, value: Array) -> Any:
         """(21.2)"""

@@ -11,8 +11,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, learned, without_inputs
-from bayesprune.model.likelihoods.named import COUNTS, OVERDISPERSED, Named
-from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.protocol import COUNTS, OVERDISPERSED, Named, OutputShape
 
 REFERENCE = "lawless1987negative"
 

@@ -11,8 +11,7 @@ from bayesprune.core.checks import check_positive
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import learned, without_inputs
-from bayesprune.model.likelihoods.named import NUMBERS, Named
-from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.protocol import NUMBERS, Named, OutputShape
 from bayesprune.model.likelihoods.targets import check_shape, halves, observe_rows, one_for_each, squeeze
 
 REFERENCE = "nix1994estimating"

@@ -13,8 +13,7 @@ from bayesprune.core.checks import check_integer, check_positive
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import without_inputs
-from bayesprune.model.likelihoods.named import CLASSES, Named
-from bayesprune.model.likelihoods.protocol import OutputShape
+from bayesprune.model.likelihoods.protocol import CLASSES, Named, OutputShape
 from bayesprune.model.likelihoods.targets import check_labels, check_shape, observe_rows
 from bayesprune.posteriors.samples import DRAWS
 

@@ -11,7 +11,7 @@ from scipy.special import gammaln, xlogy
 from bayesprune.core.types import Array
 from bayesprune.model.families import Family
 from bayesprune.model.likelihoods import counts, without_inputs
-from bayesprune.model.likelihoods.named import COUNTS, OVERDISPERSED, Named
+from bayesprune.model.likelihoods.protocol import COUNTS, OVERDISPERSED, Named
 
 REFERENCE = "nelder1972generalized"
 

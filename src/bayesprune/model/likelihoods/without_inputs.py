@@ -6,7 +6,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from scipy.special import xlogy
 
-from bayesprune.core.spread import is_constant
+from bayesprune.core.numbers import is_constant
 
 
 def columns(y: ArrayLike) -> np.ndarray:

@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from bayesprune.core.types import PyTree
-from bayesprune.model.transforms.noise import Noise
-from bayesprune.model.transforms.noise_of_slices import NoiseOfSlices, by_place, noise_at
+from bayesprune.model.transforms.noise import Noise, NoiseOfSlices, by_place, noise_at
 from bayesprune.model.transforms.parts import Kept, short_shape
 from bayesprune.structure.jaxprs import Equation
 

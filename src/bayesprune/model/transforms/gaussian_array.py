@@ -9,9 +9,8 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from bayesprune.core.checks import check_key
 from bayesprune.model.transforms.convolution import conv_general_dilated
 from bayesprune.model.transforms.entries import NoiseOfEntries, noise_after
-from bayesprune.model.transforms.entry_by_entry import bind as plainly_bound
-from bayesprune.model.transforms.noise import Noise, exact
-from bayesprune.model.transforms.noise_of_slices import after, of_outputs
+from bayesprune.model.transforms.noise import Noise, after, exact, of_outputs
+from bayesprune.model.transforms.parts import bind as plainly_bound
 from bayesprune.structure.jaxprs import Equation
 
 

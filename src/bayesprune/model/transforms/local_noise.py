@@ -1,7 +1,7 @@
 """Local reparameterisation as a program transformation: a network of Gaussian weights that samples its outputs.
 
 A network is traced with plain arrays and looked through: `settle` finds the weights for which noise at the outputs has the
-law of a sampled weight (see `dependence`) and those that are drawn once instead; then `_run` goes through the trace a second
+law of a sampled weight (see `settle`) and those that are drawn once instead; then `_run` goes through the trace a second
 time, with numbers. Drawing is always right, and costs what it costs in weight sampling: gradients that vary more.
 """
 
@@ -15,10 +15,9 @@ from jax.typing import ArrayLike
 
 from bayesprune.core.checks import check_name
 from bayesprune.core.types import PyTree
-from bayesprune.model.transforms.dependence import Dependence, Image, Kind, Ledger
 from bayesprune.model.transforms.gaussian_array import GaussianArray, bind, image, outputs
 from bayesprune.model.transforms.lower import plain_convolutions
-from bayesprune.model.transforms.settle import CALLS, kinds_of, less_drawn, program_of, settle
+from bayesprune.model.transforms.settle import CALLS, Dependence, Image, Kind, Ledger, kinds_of, less_drawn, program_of, settle
 from bayesprune.structure.jaxprs import Equation, again, followed
 
 SHARED = ("convolutions", "draw")

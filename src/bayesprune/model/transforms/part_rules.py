@@ -14,8 +14,17 @@ from jax.extend.core import Jaxpr, Literal
 from jax.extend.core import primitives as prims
 from jax.typing import ArrayLike
 
-from bayesprune.model.transforms.entry_by_entry import bind, entry_by_entry, one_at_least
-from bayesprune.model.transforms.parts import Index, Part, moved, short_shape, spread_out, whole
+from bayesprune.model.transforms.parts import (
+    Index,
+    Part,
+    bind,
+    entry_by_entry,
+    moved,
+    one_at_least,
+    short_shape,
+    spread_out,
+    whole,
+)
 from bayesprune.structure.jaxprs import Equation, again
 from bayesprune.structure.ops import record_of
 from bayesprune.structure.ops.movement import regrouped

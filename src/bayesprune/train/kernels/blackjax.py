@@ -10,8 +10,7 @@ import jax.numpy as jnp
 
 from bayesprune.core.checks import check_function, got
 from bayesprune.core.types import PyTree
-from bayesprune.train.cycles import Paced, StepSize
-from bayesprune.train.kernel import Params
+from bayesprune.train.kernel import Paced, Params, StepSize
 
 REFERENCE = "cabezas2024blackjax"
 EXAMPLE = "blackjax.sgld.build_kernel()"

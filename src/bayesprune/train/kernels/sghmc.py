@@ -8,8 +8,7 @@ import jax.numpy as jnp
 
 from bayesprune.core.checks import check_share
 from bayesprune.model.transforms.noise import normal_like
-from bayesprune.train.cycles import Paced, StepSize
-from bayesprune.train.kernel import Moments, Params
+from bayesprune.train.kernel import Moments, Paced, Params, StepSize
 
 REFERENCE = "chen2014stochastic"
 

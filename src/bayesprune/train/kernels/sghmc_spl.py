@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from bayesprune.core.checks import check_not_negative, check_number, check_positive, check_within
 from bayesprune.formulas import sghmc_spl as formula
 from bayesprune.model.transforms.noise import normal_like
-from bayesprune.train.cycles import Paced, StepSize
-from bayesprune.train.kernel import Moments, Params
+from bayesprune.train.kernel import Moments, Paced, Params, StepSize
 
 REFERENCE = "ke2022optimization"
 

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesprune.model.transforms.noise import normal_like
-from bayesprune.train.cycles import Paced, StepSize
-from bayesprune.train.kernel import Params
+from bayesprune.train.kernel import Paced, Params, StepSize
 
 REFERENCE = "welling2011bayesian"
 

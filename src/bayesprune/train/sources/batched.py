@@ -17,8 +17,7 @@ import numpy as np
 
 from bayesprune.core.types import Dataset
 from bayesprune.train.sites import Example
-from bayesprune.train.sources.cut import Incoming, Place, rebatched
-from bayesprune.train.sources.source import Check, Read, as_pair, example_of, like
+from bayesprune.train.sources.source import Check, Incoming, Place, Read, as_pair, example_of, like, rebatched
 
 
 @dataclass(frozen=True)
@@ -63,15 +62,13 @@ class Batched:
         epoch, inner = state["at"] if tells and state is not None else (0, None)
         used = state["used"] if tells and state is not None else 0
         read = rebatched(self._incoming(tells, epoch, inner), self.batch_size, used)
-        return self._with_places(read) if tells else self._with_sums(read, number, state, keep)
+        if tells:
+            return (Read(batch, place._asdict()) for batch, place in read)
+        return self._with_sums(read, number, state, keep)
 
     def described(self) -> str:
         kind = "batches that say where they are" if self.tells else "batches"
         return f"{kind}, {self.example.leaves}"
-
-    def _with_places(self, read: Iterator[tuple[Dataset, Place]]) -> Iterator[Read]:
-        for batch, place in read:
-            yield Read(batch, place._asdict())
 
     def _with_sums(
         self, read: Iterator[tuple[Dataset, Place]], number: int, state: Mapping[str, Any] | None, keep: bool

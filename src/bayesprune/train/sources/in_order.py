@@ -11,8 +11,7 @@ from jax.typing import DTypeLike
 from bayesprune.core.same import array_digest, digest
 from bayesprune.core.types import Dataset
 from bayesprune.train.sources.by_row import Examples, Mapped, looked_at
-from bayesprune.train.sources.cut import joined, part_of
-from bayesprune.train.sources.source import Check, as_pair, like
+from bayesprune.train.sources.source import Check, as_pair, joined, like, part_of
 
 _AT_ONCE = 1024  # rows
 

@@ -1,6 +1,6 @@
 """What every source of minibatches is, and the two things that all of them ask of what they are given."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -81,3 +81,50 @@ def example_of(first: Dataset, num_rows: int) -> Example:
     if num_rows > np.iinfo(np.int32).max:
         raise ValueError(f"data has {num_rows:,} rows, beyond int32: give an endless source in batches, and say num_rows=.")
     return Example.of(first, num_rows)
+
+
+class Incoming(NamedTuple):
+    """A batch as it came; reading on from ``before`` gives it again, from ``after`` the next one."""
+
+    batch: Dataset
+    before: Any
+    after: Any
+
+
+class Place(NamedTuple):
+    """Where to read on: from ``at``, leaving out the first ``used`` rows."""
+
+    at: Any
+    used: int
+
+
+def rebatched(incoming: Iterable[Incoming], size: int, used: int = 0) -> Iterator[tuple[Dataset, Place]]:
+    """Batches of ``size`` rows in the order in which the rows come, none left out, and where the reading is after each.
+
+    ``used``: rows of the first one that are left out.
+
+    >>> rows = np.arange(7)
+    >>> parts = [Incoming(Dataset(rows[:4], rows[:4]), 0, 1), Incoming(Dataset(rows[4:], rows[4:]), 1, 2)]
+    >>> [(batch.x.tolist(), tuple(place)) for batch, place in rebatched(parts, 3)]
+    [([0, 1, 2], (0, 3)), ([3, 4, 5], (1, 2))]
+    """
+    held: list[Dataset] = []
+    for batch, before, after in incoming:
+        rows, first, used = len(batch.y), used, 0
+        while sum(len(part.y) for part in held) + rows - first >= size:
+            last = first + size - sum(len(part.y) for part in held)
+            whole = joined([*held, part_of(batch, first, last)])
+            held, first = [], last
+            yield whole, Place(after, 0) if first == rows else Place(before, first)
+        if first < rows:
+            held.append(part_of(batch, first, rows))
+
+
+def part_of(batch: Dataset, first: int, last: int) -> Dataset:
+    """Rows ``first`` to ``last``, without the last one."""
+    return jax.tree.map(lambda leaf: leaf[first:last], batch)
+
+
+def joined(parts: list[Dataset]) -> Dataset:
+    """The rows of all parts, one after another."""
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
