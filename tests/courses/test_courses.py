@@ -126,6 +126,47 @@ def test_a_course_goes_on_without_a_warm_up(rng_key) -> None:
     assert moved.max() > 0.01
 
 
+WIDE, NARROW = 400, 20
+
+
+@pytest.mark.parametrize(
+    ("prior", "fan_in", "rate"),
+    [
+        (bp.priors.Flat(), WIDE, 0.04),  # scales its sites
+        (bp.priors.Horseshoe(), WIDE, 0.04),
+        (bp.priors.Gaussian(), NARROW, 0.04),
+        (bp.priors.Gaussian(), WIDE, 2 / WIDE),
+        (bp.priors.Gaussian(0.1), WIDE, 0.04),
+        (bp.priors.Gaussian(0.2), WIDE, 2 / WIDE / 0.2),
+        (bp.priors.Gaussian(0.2, centred=True), WIDE, 2 / WIDE),
+        (bp.priors.GaussianSlab(), NARROW, 2 / NARROW / np.e),
+        (bp.priors.DiracSlab(slab_scale=2.0), WIDE, 1 / WIDE),
+        (bp.priors.ScaleMixture(), WIDE, 2 / WIDE),
+        (bp.priors.LogUniform(), WIDE, 2 / WIDE),
+        (bp.priors.Cauchy(), WIDE, 0.04),
+    ],
+)
+def test_weights_step_less_where_an_output_reads_many(prior, fan_in: int, rate: float) -> None:
+    bnn = bp.BNN(bp.nets.MLP((3,), 1), prior=prior, likelihood=bp.likelihoods.Normal(), input_shape=(fan_in,))
+    np.testing.assert_allclose(bp.courses.Standard().rate_for(bnn), rate)
+    assert bp.courses.Standard(rate=0.3).rate_for(bnn) == 0.3
+
+
+def test_gates_and_noise_keep_their_rate(rng_key) -> None:
+    """A first step of AdaBelief is its rate, whatever the gradient."""
+    bnn = bp.BNN(
+        bp.nets.MLP((3,), 1), prior=bp.priors.DiracSlab(slab_scale=2.0), likelihood=bp.likelihoods.Normal(), input_shape=(WIDE,)
+    )
+    plan = bp.courses.Standard().plan(1000)
+    names = ("Dense_0.kernel_auto_loc", "Dense_0.kernel_auto_scale", "Dense_0.kernel_auto_logit", "noise_precision_auto_loc")
+    ones = {name: np.ones(2, np.float32) for name in names}
+    steps, of_program = {}, plan.optimizer_for(bnn)
+    for name, optimizer in (("alike", plan.optimizer), ("own", of_program)):
+        steps[name], _ = optimizer.update(ones, optimizer.init(ones), ones)
+    shares = [float(steps["own"][name][0] / steps["alike"][name][0]) for name in names]
+    np.testing.assert_allclose(shares, [1 / WIDE / 0.04, 1 / WIDE / 0.04, 1.0, 1.0], rtol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("points", ["map", MapFamily(init_loc="he", init_range=0.0), "AutoDelta"])
 def test_points_have_a_rate_of_their_own(points, rng_key) -> None:

@@ -1,5 +1,6 @@
 """The standard course: the default of a fit."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +9,12 @@ import optax
 from bayesprune.core.checks import check_integer, check_positive, check_within
 from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.courses.course import Plan
-from bayesprune.model.families import is_of_points, most_inputs, own_unit
+from bayesprune.model.families import is_of_points, own_unit, weights_of
 from bayesprune.model.program import Trainable
 
-# AdaBelief's first rate; that of points in the weights' own units, which no noise keeps from running away; and the most by which
-# the steps of all weights that an output reads may add up.
-RATE, RATE_OF_POINTS, OF_SUMS = 4e-2, 5e-3, 4.0
+# AdaBelief's first rate; that of points in the weights' own units, which no noise keeps from running away; and the most that
+# the steps of all weights that an output reads may add up to.
+RATE, RATE_OF_POINTS, OF_SUMS = 4e-2, 5e-3, 2.0
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,11 @@ class Standard:
       beta_t = min(1, t / (warm_up T)),   rate_t = rate (1 + cos(pi t / T)) / 2      (2.10)
 
     Args:
-        rate: AdaBelief's first learning rate. None: 0.04; where the sites of the prior are the weights by a fixed factor
-            (`Gaussian`, `GaussianSlab`, `DiracSlab`, ...), no more than a step of 4 / fan-in of a weight, of the array of the
-            largest: in nets of hundreds of inputs larger ones lose most of the accuracy, or all. 0.005 for points
-            (``posterior="map"``) in such units. `Flat` and others scale their sites, and 0.04 is a small step of the weights.
+        rate: AdaBelief's first learning rate. None: 0.04, but 0.005 for points (``posterior="map"``) in the weights' own units,
+            and of other posteriors a step of no more than 2 / fan-in of a weight, by the largest fan-in, where the sites of the
+            prior are the weights by a fixed factor (`Gaussian`, `GaussianSlab`, `DiracSlab`, ...): in nets of hundreds of
+            inputs larger ones lose much of the accuracy, or all. Gates and scales that are no weights' keep 0.04. `Flat` and
+            others scale their sites, and 0.04 is a small step of the weights.
         warm_up: share of the steps over which the divergence's weight rises from 0 to 1; with weight 1 from the first step on,
             weights that are of no use look like those that are of none yet.
         every: steps between two acts of the sparsifier. None: a hundredth of all steps, from 20 (of a short fit a twentieth of
@@ -46,8 +48,8 @@ class Standard:
         >>> plan.every, float(plan.kl_weight(1000))
         (20, 1.0)
 
-    Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015); Yang & Hu (2021)
-    for a rate of 1 / fan-in.
+    Source: Sønderby et al. (2016) for the rising weight; Loshchilov & Hutter (2017) for the cosine; He et al. (2015); Yang & Hu
+    (2021) for rates of 1 / fan-in.
     """
 
     rate: float | None = None
@@ -74,21 +76,32 @@ class Standard:
         return program
 
     def rate_for(self, program: Trainable) -> float:
-        """The first rate."""
+        """The first rate of the weights."""
         if self.rate is not None:
             return self.rate
         if is_of_points(program):
             return RATE_OF_POINTS
-        unit = own_unit(program)
-        return min(RATE, OF_SUMS / (unit * most)) if (most := most_inputs(program)) and unit else RATE
+        bayesian = [spec for spec in getattr(program, "layout", ()) if spec.bayesian]
+        most, unit = max((spec.fan_in for spec in bayesian if spec.inputs), default=1), own_unit(program)
+        return RATE if unit is None else min(RATE, OF_SUMS / (unit * most))
+
+    def optimizer(self, num_steps: int, program: Trainable | None = None) -> optax.GradientTransformation:
+        """AdaBelief whose rate falls; of a program whose weights have a smaller one by `rate_for`, theirs is a share of it."""
+        rate = RATE if self.rate is None else self.rate
+        falling = optax.adabelief(optax.cosine_decay_schedule(rate, num_steps))
+        if program is None or (of_weights := self.rate_for(program)) == rate:
+            return falling
+        if is_of_points(program):
+            return optax.adabelief(optax.cosine_decay_schedule(of_weights, num_steps))
+        sites = frozenset(str(spec.path) for spec in getattr(program, "layout", ()))
+        return optax.chain(falling, optax.masked(optax.scale(of_weights / rate), functools.partial(weights_of, sites)))
 
     def plan(self, num_steps: int, begun: bool = False) -> Plan:
         """The course over so many steps."""
         rising = self.warm_up > 0 and not begun
         kl_weight: Any = LinearWarmup(0, max(1, round(self.warm_up * num_steps))) if rising else Constant(1.0)
-        falling = lambda rate: optax.adabelief(optax.cosine_decay_schedule(rate, num_steps))  # noqa: E731
         first, last = (round(share * num_steps) for share in (self.first, self.last))
         rhythm = min(100, max(1, num_steps // 100, min(20, num_steps // 20)))
         every = rhythm if self.every is None else self.every
-        optimizer, of = falling(self.rate or RATE), lambda program: falling(self.rate_for(program))
-        return Plan(optimizer, kl_weight, every, first, last, self.verified, self.estimator, True, of)
+        of_program = functools.partial(self.optimizer, num_steps)
+        return Plan(of_program(), kl_weight, every, first, last, self.verified, self.estimator, True, of_program)

@@ -76,13 +76,17 @@ def own_unit(program: Trainable) -> float | None:
 
     Where a prior scales its sites (`Flat`, `Horseshoe`, a narrow `Gaussian`) a step of a site is a small one of the weight.
     """
-    unit = getattr(getattr(program, "prior", None), "unit", None)
+    unit: Any = getattr(getattr(program, "prior", None), "unit", None)
     return float(unit) if is_number(unit) else None
 
 
-def most_inputs(program: Trainable) -> int:
-    """What an output of the widest weight array reads: its fan-in; 0 where nothing is known of the arrays."""
-    return max((spec.fan_in for spec in getattr(program, "layout", ()) if spec.bayesian and spec.inputs), default=0)
+def weights_of(sites: frozenset[str], params: Mapping[str, Any]) -> dict[str, bool]:
+    """Which parameters are those of weights at these sites, and no log-odds of their inclusion.
+
+    >>> weights_of(frozenset({"w"}), {"w_auto_loc": 0.0, "w_auto_logit": 0.0, "noise_auto_loc": 0.0})
+    {'w_auto_loc': True, 'w_auto_logit': False, 'noise_auto_loc': False}
+    """
+    return {name: name.partition("_auto_")[0] in sites and not name.endswith("_logit") for name in params}
 
 
 def is_of_points(program: Trainable) -> bool:
