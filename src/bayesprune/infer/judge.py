@@ -18,7 +18,7 @@ from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.posteriors.samples import count, draws_of
 from bayesprune.report import metrics
 from bayesprune.report.crps import sampled_figures
-from bayesprune.report.sums_of_normals import SumsOfNormals
+from bayesprune.report.regression import SumsOfNormals
 
 SAMPLES = 1000  # targets drawn of each row, over all networks; of a quantile at 2.5 % they leave an error of .005 in its level
 VALUES = 2**22  # of them at once
