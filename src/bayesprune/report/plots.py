@@ -16,7 +16,7 @@ from bayesprune.core.files import write_atomically
 from bayesprune.core.numbers import without_mask
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
 from bayesprune.report.plots_acts import density_and_acts
-from bayesprune.report.plots_calibration import coverage_diagram, reliability_diagram
+from bayesprune.report.plots_calibration import coverage_diagram, reliability_diagram, uncertainty_parts
 from bayesprune.report.plots_first_layer import first_layer_heatmap
 from bayesprune.report.plots_masks import connected_inputs, exchanged_share, wandering
 from bayesprune.report.plots_reasons import reasons
@@ -42,7 +42,6 @@ from bayesprune.report.plots_style import (
     single,
     style,
 )
-from bayesprune.report.plots_uncertainty import uncertainty_parts
 from bayesprune.report.sparsity import used_of
 
 MAX_CURVE_POINTS = 1000
