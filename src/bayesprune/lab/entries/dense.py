@@ -1,4 +1,4 @@
-"""Dense references, of which nothing is pruned: a network, several from starts of their own, and the path around one of points."""
+"""Dense references, of which nothing is pruned: one network, several from starts of their own, and a path around one."""
 
 from dataclasses import dataclass
 from typing import Any
