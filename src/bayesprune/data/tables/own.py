@@ -11,10 +11,9 @@ from bayesprune.core.types import Dataset
 from bayesprune.data.hold_out import hold_out
 from bayesprune.data.scaling import fit_scaling
 from bayesprune.data.tables.columns import Column, check_whole, choose, infer
-from bayesprune.data.tables.exposure import check_column
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
 from bayesprune.data.tables.schema import Schema, arrays, digest_of, one_column
-from bayesprune.data.tables.target import infer_target
+from bayesprune.data.tables.target import check_column, infer_target
 
 Y = "y"  # the target of arrays
 
