@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from bayesprune.core.given import GivenTable
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.reading import is_declared
-from bayesprune.sklearn.categories import are_read_by_means, warn_of_names, warn_of_strangers, zeros_and_ones
+from bayesprune.sklearn import levels
 from bayesprune.sklearn.dates import DateParts
 from bayesprune.sklearn.frames import (
     Kinds,
@@ -32,7 +32,7 @@ from bayesprune.sklearn.frames import (
     warn_of_numbers,
     with_clocks,
 )
-from bayesprune.sklearn.levels import LevelMeans, places_of_names, targets_of
+from bayesprune.sklearn.levels import LevelMeans
 from sklearn import config_context
 
 NUMBERS, NAMES = "numbers", "names"  # of a part of the encoder, and of one for each column of them, before its place
@@ -76,7 +76,7 @@ class Reading(NamedTuple):
             found = self.encoder.transform(frame)
         columns = self.columns or ()  # without a frame there are no texts
         for place in self.kinds.texts:
-            warn_of_strangers(columns[place], frame.iloc[:, place], self.encoder.named_transformers_[str(place)])
+            levels.warn_of_strangers(columns[place], frame.iloc[:, place], self.encoder.named_transformers_[str(place)])
         for column in self.twofold:
             found[~frame.iloc[:, column.place].isin(column.known).to_numpy(), column.number] = column.share
         return found
@@ -147,18 +147,18 @@ def fit_reading(
     for place in kinds.texts:
         # Declared categories may be written numbers.
         if is_declared(X.iloc[:, place]) or not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
-            warn_of_names(X.columns[place], frame.iloc[:, place])
+            levels.warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:
         amounts = frame.iloc[:, numbers].to_numpy(np.float64, na_value=np.nan) if is_frame(X) else frame
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
-        coded = places_of_names(amounts, y, labels, seed) if coded is None else coded
+        coded = levels.places_of_names(amounts, y, labels, seed) if coded is None else coded
         parts += [(f"{NAMES} {numbers[place]}", LevelMeans(labels, seed), [numbers[place]]) for place in coded]
-    can_have_means = np.ndim(y) == 1 and targets_of(y, labels) is not None
+    can_have_means = np.ndim(y) == 1 and levels.targets_of(y, labels) is not None
     for place in kinds.texts:
-        by_means = can_have_means and are_read_by_means(frame.iloc[:, place])
-        parts.append((str(place), LevelMeans(labels, seed, texts=True) if by_means else zeros_and_ones(), [place]))
+        by_means = can_have_means and levels.are_read_by_means(frame.iloc[:, place])
+        parts.append((str(place), LevelMeans(labels, seed, texts=True) if by_means else levels.zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
     with config_context(transform_output="default"):  # whatever is set for all transformers
@@ -211,7 +211,7 @@ class WithRows:
                 raise ValueError(
                     f"{error}. Texts are read of a pandas DataFrame: its columns know what is text and what is not."
                 ) from None
-            coded = places_of_names(x, y, labels, self._seed)
+            coded = levels.places_of_names(x, y, labels, self._seed)
             if not coded:
                 self._reading = of_numbers(x)
                 return x, y
