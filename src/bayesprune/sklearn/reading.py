@@ -15,23 +15,9 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from bayesprune.core.given import GivenTable
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.reading import is_declared
-from bayesprune.sklearn import levels
+from bayesprune.sklearn import frames, levels
 from bayesprune.sklearn.dates import DateParts
-from bayesprune.sklearn.frames import (
-    Kinds,
-    check_digits,
-    check_frame,
-    check_no_dates,
-    check_no_moments,
-    in_order,
-    is_frame,
-    kinds_of,
-    names_of,
-    of_kinds,
-    of_polars,
-    warn_of_numbers,
-    with_clocks,
-)
+from bayesprune.sklearn.frames import Kinds, is_frame
 from bayesprune.sklearn.levels import LevelMeans
 from sklearn import config_context
 
@@ -72,7 +58,7 @@ class Reading(NamedTuple):
             return X if self.medians is None or not np.isnan(X).any() else np.where(np.isnan(X), self.medians, X)
         with warnings.catch_warnings(), config_context(transform_output="default"):
             warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
-            frame = of_kinds(self._framed(X), self.kinds)
+            frame = frames.of_kinds(self._framed(X), self.kinds)
             found = self.encoder.transform(frame)
         columns = self.columns or ()  # without a frame there are no texts
         for place in self.kinds.texts:
@@ -108,7 +94,7 @@ def of_numbers(x: Float[np.ndarray, "rows numbers"]) -> Reading:
 def is_encoded(X: object) -> bool:
     """Whether rows are to be encoded: a frame with texts, categories, dates or gaps, or an array of floats with gaps."""
     if is_frame(X):
-        return any(kinds_of(X)) or bool(X.isna().to_numpy().any())
+        return any(frames.kinds_of(X)) or bool(X.isna().to_numpy().any())
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
@@ -142,11 +128,11 @@ def fit_reading(
 
     """
     y = np.ravel(y) if np.shape(y)[1:] == (1,) else y
-    kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
-    frame = of_kinds(X, kinds)
+    kinds = frames.with_clocks(X, frames.kinds_of(X)) if is_frame(X) else Kinds()
+    frame = frames.of_kinds(X, kinds)
     for place in kinds.texts:
         # Declared categories may be written numbers.
-        if is_declared(X.iloc[:, place]) or not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
+        if is_declared(X.iloc[:, place]) or not frames.warn_of_numbers(X.columns[place], frame.iloc[:, place]):
             levels.warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
@@ -198,10 +184,10 @@ class WithRows:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         coded = None
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        check_no_moments(X)
-        check_frame(X := _with_gaps(of_polars(X)))
-        check_digits(X, "X")
-        self._names = names_of(X)
+        frames.check_no_moments(X)
+        frames.check_frame(X := _with_gaps(frames.of_polars(X)))
+        frames.check_digits(X, "X")
+        self._names = frames.names_of(X)
         if not is_encoded(X):
             try:
                 x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
@@ -226,12 +212,12 @@ class WithRows:
         """Rows to predict, checked."""
         check_is_fitted(self)
         if self._reading.columns is None:
-            check_no_moments(X)
-        check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
-        X = in_order(X, self._names)
+            frames.check_no_moments(X)
+        frames.check_frame(X := _with_gaps(frames.of_polars(without_mask(X, "X"))))
+        X = frames.in_order(X, self._names)
         if self._reading.encoder is None:
             for place in range(X.shape[1]) if is_frame(X) else ():
-                check_no_dates(X.columns[place], X.iloc[:, place])
+                frames.check_no_dates(X.columns[place], X.iloc[:, place])
             rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
             return self._reading.apply(rows)  # type: ignore[no-any-return]
         if self._reading.columns is None and not is_frame(X):
