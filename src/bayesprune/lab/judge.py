@@ -3,7 +3,7 @@
 import functools
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -52,11 +52,8 @@ def densities(fitted: Fitted) -> dict[str, float]:
     kernels = [spec for spec in fitted.bnn.layout if select.kernels(spec.path, spec.shape)]
     mask = {str(spec.path): np.asarray(fitted.mask.get(str(spec.path), np.ones(spec.shape, bool))) for spec in kernels}
     used = connected(fitted.bnn, mask) if fitted.mask else mask
-    return {"alive": _share(mask), "connected": _share(used)}
-
-
-def _share(mask: Mapping[str, Any]) -> float:
-    return sum(int(np.sum(alive)) for alive in mask.values()) / sum(np.size(alive) for alive in mask.values())
+    counted = metrics.sparsity_report(mask, connected=used)
+    return {"alive": counted["prunable"]["density"], "connected": counted["connected"]["prunable"]["density"]}
 
 
 def shipped(rng_key: Key, fitted: Fitted, x: Array) -> Record:
