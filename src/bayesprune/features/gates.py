@@ -1,5 +1,5 @@
-"""The gates of a network, layer by layer: how probable it is that an entry of a kernel is in the model, as logarithms; what reads
-the inputs, and whether the kernels are one chain, read off the layout, else taken for granted.
+"""The gates of a network, layer by layer: how probable it is that a kernel has an entry, as logarithms; what of them reads the
+inputs, and whether they are one chain: read off the network's layout, else taken for granted.
 
 Logarithms of p and of 1 - p, because spike-and-slab logits of several hundreds are common, and p itself would be 0 or 1.
 """

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesprune import cells
 from bayesprune.report import plots, plots_compared
-from bayesprune.reproduce.bmr_cells import EPOCH, FIRST_LAYER, PaperCell
+from bayesprune.reproduce.bmr import EPOCH, FIRST_LAYER, PaperCell
 
 MEASURES = {"accuracy": "accuracy", "ece_quantile": "ECE, 20 equal-mass bins", "nll": "NLL (nats)"}
 
