@@ -17,6 +17,7 @@ from bayesprune.train.kernels.ivon import IVON
 
 # Acts if they went on to the last step; shares of the steps, before the first of them and up to the last.
 ACTS, FIRST, END = 50, 0.1, 0.75
+EXCHANGES, UNTIL = 50, 0.75  # of a mask, in all steps, and the share of these up to the last one
 
 
 def gradual(task: Task, score: str, density: float, end: float) -> tuple[Cut, dict[str, Any]]:
