@@ -167,7 +167,7 @@ def _estimator(settings: Mapping[str, Any], of_labels: bool) -> Any:
     return kind(likelihood=name, presets=settings["presets"], time_limit=settings["time_limit"], random_state=settings["seed"])
 
 
-def _small(model: fitted.SparseNetwork, folder: Path) -> dict[str, Any]:
+def _small(model: Any, folder: Path) -> dict[str, Any]:
     """One network for where there is NumPy alone, or why there is none."""
     try:
         model.compact(keep="mean").save(folder / fitted.COMPACT)
