@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import OneHotEncoder
 
 from bayesprune.core.given import GivenColumn
-from bayesprune.sklearn.frames import MOST as APART
+from bayesprune.sklearn.frames import MOST as MOST_APART
 
 LEAST_ROWS = 5  # of a category that is told apart by a column of its own
 LEAST_OF_NAMES = 3  # of a text that is more than one row's name
@@ -242,7 +242,7 @@ def warn_of_names(name: object, column: GivenColumn) -> None:
     """Warn of texts that hardly any rows share: nothing is learnt from them, nor from dates among them."""
     counts = column.value_counts()
     names = counts[counts < LEAST_OF_NAMES]
-    if len(names) > APART and names.sum() > len(column) / 2:
+    if len(names) > MOST_APART and names.sum() > len(column) / 2:
         warnings.warn(
             f"column {name!r} of X has texts in {names.sum()} of its {len(column)} rows that fewer than {LEAST_OF_NAMES} rows "
             "share, and next to nothing can be learnt from such: leave it out, or give what it says as columns of their own; "
@@ -255,7 +255,7 @@ def are_read_by_means(column: GivenColumn) -> bool:
     """Whether what y is at each category is read: there are more than 20 that five rows have, or most rows have rarer ones."""
     counts = column.value_counts(dropna=False)
     rare = counts[counts < LEAST_ROWS]
-    return bool(len(counts) - len(rare) > APART or (len(rare) > APART and rare.sum() > len(column) / 2))
+    return bool(len(counts) - len(rare) > MOST_APART or (len(rare) > MOST_APART and rare.sum() > len(column) / 2))
 
 
 def warn_of_strangers(name: object, column: GivenColumn, fitted: OneHotEncoder | LevelMeans) -> None:
