@@ -1,4 +1,5 @@
-"""Cuts on the way: by a cubic schedule, at AdaBelief or at IVON, by evidence, or by exchange within a mask."""
+"""Cuts on the way: by a cubic schedule, at AdaBelief or at IVON, by evidence, by exchange within a mask, or, as lottery tickets
+have it, with a new start after each."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,10 +7,12 @@ from typing import Any
 from bayesprune.core.keys import Key
 from bayesprune.core.schedules import Cubic
 from bayesprune.courses import Standard
+from bayesprune.infer.rewinding import fit_rewound
 from bayesprune.lab.entry import ANY, DECAY, DENSE, DRAWS, FLAT, FOUND, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 from bayesprune.methods.bmr import BMR
 from bayesprune.methods.cut import Cut
+from bayesprune.methods.magnitude import Magnitude
 from bayesprune.methods.ssvi import SSVI
 from bayesprune.priors import DiracSlab, GaussianSlab, LogUniform
 from bayesprune.prune.keep_all import KeepAll
@@ -107,6 +110,34 @@ class Dynamic:
         return Fitted(bnn, fit.params, fit.mask, 1 if points else DRAWS)
 
 
+@dataclass(frozen=True)
+class Lottery:
+    """``rounds`` cuts by magnitude, each of as large a share; each of the rounds + 1 trainings has its part of the steps."""
+
+    rate: float = 4e-2
+    rounds: int = 3
+    prior: Any = DECAY
+    grid: Grid = POINTS
+    gives: str = ANY
+
+    def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
+        bnn = task.bnn(self.prior, "map")
+        keep = min(density, 0.999) ** (1.0 / self.rounds)
+        found = fit_rewound(
+            rng_key,
+            bnn,
+            task.train,
+            method=Magnitude,
+            num_steps=task.steps(1.0 / (self.rounds + 1)),
+            rounds=self.rounds,
+            keep=keep,
+            batch_size=min(task.batch_size, len(task.train.y)),
+            course=Standard(self.rate),
+            progress=False,
+        )
+        return Fitted(bnn, found.fits[-1].params, found.fits[-1].mask, 1)
+
+
 ENTRIES = {
     "magnitude": Gradual("map", "magnitude", DECAY, grid=POINTS),
     "snr": Gradual("mean_field", "snr"),
@@ -120,4 +151,5 @@ ENTRIES = {
     "ssvi": Dynamic(),
     "rigl": Dynamic("map", prior=DECAY, grid=POINTS),
     "set": Dynamic("map", "random", prior=DECAY, grid=POINTS),
+    "lottery": Lottery(),
 }

@@ -1,14 +1,17 @@
-"""One cut of a dense fit: by a score, by what a prior has shrunk, or layer by layer by what the outputs lose."""
+"""One cut of a dense fit: by a score, by what a prior has shrunk, layer by layer by what outputs lose, or by the evidence of a
+Laplace posterior around a network of points."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from bayesprune.core.keys import Key
 from bayesprune.courses import Standard
+from bayesprune.infer.laplace import laplace
 from bayesprune.infer.prune_layers import prune_layers
-from bayesprune.lab.entry import ANY, DECAY, DRAWS, FLAT, FOUND, POINTS, Fitted, Grid
+from bayesprune.lab.entry import ANY, DECAY, DENSE, DRAWS, FLAT, FOUND, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 from bayesprune.methods.bmrs import BMRS
 from bayesprune.methods.cut import Cut
@@ -81,7 +84,41 @@ class Layers:
         return Fitted(bnn, pruned.params, pruned.mask, 1)
 
 
+@dataclass(frozen=True)
+class AroundAMap:
+    """Points by the standard course, then a diagonal Laplace posterior with a precision for each group of ``groups``.
+
+    ``cut``: by evidence to the density; the survivors' points train on for a ``share`` of the steps, 0: they stay as they
+    were, and the posterior is taken anew around them. Predictions are linearised, as (25.8) has it. Precisions are those of the
+    evidence as they are, by which the laboratory's records were made.
+    """
+
+    cut: bool
+    share: float = 0.0
+    rate: float = 4e-2
+    groups: str = "layer"
+    grid: Grid = (("rate", (4e-2, 1e-2)), ("groups", ("layer", "unit")))
+    gives: str = ANY
+
+    def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
+        bnn, course = task.bnn(DECAY, "map"), Standard(self.rate)
+        around_key, again_key = jax.random.split(rng_key)
+        points = task.fit(rng_key, bnn, 1.0 - self.share, course=course)
+        around = laplace(around_key, bnn, points, task.train, prior_precision=self.groups, excess=None)
+        if not self.cut:
+            return Fitted(task.bnn(DECAY), around.params, {}, linearised=True)
+        mask = prune_once(around.params, Cut("evidence", density), program=task.bnn(DECAY)).mask
+        left = prune_once(points.params, Cut("magnitude", 1.0), program=bnn, mask=mask)
+        if self.share:
+            left = left._replace(params=task.fit(rng_key, bnn, self.share, course=course, init=left).params)
+        again = laplace(again_key, bnn, left, task.train, prior_precision=self.groups, excess=None)
+        return Fitted(task.bnn(DECAY), again.params, mask, linearised=True)
+
+
 ENTRIES = {
+    "dense-laplace": AroundAMap(cut=False, gives=DENSE),
+    "laplace-once": AroundAMap(cut=True),
+    "laplace": AroundAMap(cut=True, share=0.25),
     "magnitude-once": Once("map", "magnitude", prior=DECAY, grid=POINTS),
     "snr-once": Once("mean_field", "snr"),
     "wanda-once": Layers("wanda"),
