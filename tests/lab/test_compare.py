@@ -14,9 +14,8 @@ import pytest
 import bayesprune as bp
 from bayesprune import cells, cli
 from bayesprune.lab import entry, plan, run, tables
-from bayesprune.lab.judge import permuted
 from bayesprune.lab.plan import Cell
-from bayesprune.lab.run import aimed
+from bayesprune.lab.run import aimed, permuted
 from bayesprune.lab.task import net_of
 
 BASE = Cell("digits", "mlp-8", "", 0.0, 0, 0, 4)
@@ -170,8 +169,9 @@ def test_the_seconds_are_of_the_training_that_is_judged(monkeypatch: pytest.Monk
     stub = SimpleNamespace(fit=fit, gives=entry.ANY, grid=())
     monkeypatch.setattr(run, "tries", lambda *_: [stub])
     monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda: clock[0], process_time=lambda: 0.0))
-    monkeypatch.setattr(run, "densities", lambda fitted: {"connected": connected[fitted.params["density"]]})
-    monkeypatch.setattr(run, "judge", SimpleNamespace(figures=lambda *_: ({}, None), densities=lambda fitted: fitted.params))
+    of = lambda fitted: fitted.params | {"connected": connected[fitted.params["density"]]}  # noqa: E731
+    monkeypatch.setattr(run, "densities", of)
+    monkeypatch.setattr(run, "figures", lambda *_: ({}, None))
     monkeypatch.setattr(run, "_beyond", lambda *_: {})
     found = run._run(dataclasses.replace(BASE, method="magnitude", density=0.1), None)
     assert (found["density"], found["training_seconds"], found["all_seconds"], found["trainings"]) == (0.2, 7.0, 11.0, 3)
