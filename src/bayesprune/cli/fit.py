@@ -16,9 +16,8 @@ from bayesprune.core.files import write_atomically
 from bayesprune.core.formats import write_record
 from bayesprune.core.lock import alone_in
 from bayesprune.data.tables.columns import check_whole, choose
-from bayesprune.data.tables.own import no_target, parts
+from bayesprune.data.tables.own import digest_of, no_target, parts
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
-from bayesprune.data.tables.schema import digest_of
 from bayesprune.data.tables.target import infer_target, may_be
 from bayesprune.model.likelihoods import named
 from bayesprune.report.tables import csv_text

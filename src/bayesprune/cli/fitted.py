@@ -11,8 +11,8 @@ from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.core.given import GivenFrame
 from bayesprune.data.tables.columns import check_whole
+from bayesprune.data.tables.own import digest_of, target_from_json
 from bayesprune.data.tables.reading import read_again, take_columns, values_of
-from bayesprune.data.tables.schema import digest_of, target_from_json
 from bayesprune.data.tables.target import Target
 from bayesprune.report.calibration import ece
 from bayesprune.report.crps import crps
