@@ -210,9 +210,12 @@ def test_a_comparison_in_two_processes_is_that_of_one(tmp_path: Path) -> None:
     assert math.isclose(alive, 0.5, abs_tol=0.01) and connected <= alive
 
 
+KINDS = {(type(one), one.gives): name for name, one in reversed(entry.rivals().items())}
+
+
 @pytest.mark.slow_cases(2)
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({type(one): name for name, one in reversed(entry.rivals().items())}.values()))
+@pytest.mark.parametrize("name", sorted(KINDS.values()))
 def test_an_entry_of_each_kind_trains_and_is_judged(name: str) -> None:
     density = 0.3 if entry.rivals()[name].gives == entry.ANY else 0.0
     record = run.run(Cell("digits", "mlp-12", name, density, 0, 0, 40, rows=300), Path("unused"))

@@ -10,23 +10,25 @@ from bayesprune.courses import Standard
 from bayesprune.infer.swag import swag
 from bayesprune.lab.entry import DECAY, DENSE, DRAWS, FLAT, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
+from bayesprune.prune.keep_all import KeepAll
 
 
 @dataclass(frozen=True)
-class Dense:
-    """The standard course without a sparsifier, at a posterior of points ("map") or a mean field."""
+class OneFit:
+    """The standard course at a posterior of points ("map") or a mean field, by a method that finds its density or none."""
 
     posterior: str
     rate: float = 4e-2
     warm_up: float = 0.75
     prior: Any = FLAT
+    method: Any = KeepAll()
     grid: Grid = (("rate", (4e-2, 1e-2)), ("warm_up", (0.75, 0.25)))
     gives: str = DENSE
 
     def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
         bnn = task.bnn(self.prior, self.posterior)
-        fit = task.fit(rng_key, bnn, course=Standard(self.rate, self.warm_up))
-        return Fitted(bnn, fit.params, {}, 1 if self.posterior == "map" else DRAWS)
+        fit = task.fit(rng_key, bnn, course=Standard(self.rate, self.warm_up), sparsifier=self.method)
+        return Fitted(bnn, fit.params, fit.mask, 1 if self.posterior == "map" else DRAWS)
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Swag:
 
 
 ENTRIES = {
-    "dense-map": Dense("map", prior=DECAY, grid=POINTS),
-    "dense-mean-field": Dense("mean_field"),
+    "dense-map": OneFit("map", prior=DECAY, grid=POINTS),
+    "dense-mean-field": OneFit("mean_field"),
     "dense-ensemble": Ensemble(),
     "dense-swag": Swag(),
 }

@@ -8,6 +8,7 @@ from bayesprune.core.keys import Key
 from bayesprune.core.schedules import Cubic
 from bayesprune.courses import Standard
 from bayesprune.infer.rewinding import fit_rewound
+from bayesprune.lab.entries.dense import OneFit
 from bayesprune.lab.entry import ANY, DECAY, DENSE, DRAWS, FLAT, FOUND, POINTS, Fitted, Grid
 from bayesprune.lab.task import Task
 from bayesprune.methods.bmr import BMR
@@ -64,21 +65,6 @@ class ByIvon:
         bnn, (cut, when) = task.bnn(FLAT), gradual(task, "snr", density, END)
         method = cut if self.cut else KeepAll()
         fit = task.fit(rng_key, bnn, course=Standard(**when), optimizer=IVON(self.rate, self.h0), sparsifier=method)
-        return Fitted(bnn, fit.params, fit.mask if self.cut else {})
-
-
-@dataclass(frozen=True)
-class ByEvidence:
-    """`BMR` on the standard course, its acts verified."""
-
-    rate: float = 4e-2
-    warm_up: float = 0.75
-    grid: Grid = (("rate", (4e-2, 1e-2)), ("warm_up", (0.75, 0.25)))
-    gives: str = FOUND
-
-    def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
-        bnn = task.bnn(FLAT)
-        fit = task.fit(rng_key, bnn, course=Standard(self.rate, self.warm_up), sparsifier=BMR())
         return Fitted(bnn, fit.params, fit.mask)
 
 
@@ -145,7 +131,7 @@ ENTRIES = {
     "svbnn": Gradual("mean_field", "inclusion", DiracSlab()),
     "sbnn": Gradual("mean_field", "inclusion", GaussianSlab(0.05, 1.0)),
     "sparse-vd": Gradual("mean_field", "snr", LogUniform()),
-    "bmr": ByEvidence(),
+    "bmr": OneFit("mean_field", method=BMR(), gives=FOUND),
     "dense-ivon": ByIvon(cut=False, gives=DENSE),
     "ivon-snr": ByIvon(cut=True),
     "ssvi": Dynamic(),

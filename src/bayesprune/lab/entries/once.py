@@ -1,6 +1,7 @@
 """One cut of a dense fit: by a score, by what a prior has shrunk, layer by layer by what outputs lose, or by the evidence of a
 Laplace posterior around a network of points."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,44 +27,28 @@ CALIBRATION = 512  # rows, at most, that `prune_layers` looks at
 
 @dataclass(frozen=True)
 class Once:
-    """Dense for all but the last ``share`` of the steps; then one cut by ``score``, and that share for the survivors."""
+    """Dense for all but the last ``share`` of the steps; then one cut by ``rule``, and that share for the survivors.
+
+    ``rule``: a score of `Cut`, to the density; or a method that finds its own, of what the prior says: units, or inputs.
+    """
 
     posterior: str
-    score: str
+    rule: Any
+    prior: Any = FLAT
     rate: float = 4e-2
     share: float = 0.25
-    prior: Any = FLAT
+    warm_up: float = 0.75
     grid: Grid = (("rate", (4e-2, 1e-2)), ("share", (0.25, 0.5)))
     gives: str = ANY
 
     def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
-        bnn, course = task.bnn(self.prior, self.posterior), Standard(self.rate)
+        finds = self.gives == FOUND
+        bnn = task.bnn(self.prior, self.posterior, **({"prunable": None} if finds else {}))
+        course = Standard(self.rate, self.warm_up)
         dense = task.fit(rng_key, bnn, 1.0 - self.share, course=course)
-        pruned = prune_once(dense.params, Cut(self.score, density), program=bnn)
+        pruned = prune_once(dense.params, self.rule if finds else Cut(self.rule, density), program=bnn)
         fit = task.fit(rng_key, bnn, self.share, course=course, init=pruned)
         return Fitted(bnn, fit.params, pruned.mask, 1 if self.posterior == "map" else DRAWS)
-
-
-@dataclass(frozen=True)
-class ByUnits:
-    """The standard course under ``prior``, one cut by ``rule``, and a quarter of the steps for what is left.
-
-    What may fall is the prior's say: units of hidden layers, or inputs.
-    """
-
-    prior: Any
-    rule: Any
-    rate: float = 4e-2
-    warm_up: float = 0.75
-    grid: Grid = (("rate", (4e-2, 1e-2)), ("warm_up", (0.75, 0.25)))
-    gives: str = FOUND
-
-    def fit(self, rng_key: Key, task: Task, density: float) -> Fitted:
-        bnn, course = task.bnn(self.prior, prunable=None), Standard(self.rate, self.warm_up)
-        dense = task.fit(rng_key, bnn, 0.75, course=course)
-        pruned = prune_once(dense.params, self.rule, program=bnn)
-        fit = task.fit(rng_key, bnn, 0.25, course=course, init=pruned)
-        return Fitted(bnn, fit.params, pruned.mask)
 
 
 @dataclass(frozen=True)
@@ -115,16 +100,17 @@ class AroundAMap:
         return Fitted(task.bnn(DECAY), again.params, mask, linearised=True)
 
 
+by_units = functools.partial(Once, "mean_field", grid=(("rate", (4e-2, 1e-2)), ("warm_up", (0.75, 0.25))), gives=FOUND)
 ENTRIES = {
     "dense-laplace": AroundAMap(cut=False, gives=DENSE),
     "laplace-once": AroundAMap(cut=True),
     "laplace": AroundAMap(cut=True, share=0.25),
-    "magnitude-once": Once("map", "magnitude", prior=DECAY, grid=POINTS),
+    "magnitude-once": Once("map", "magnitude", DECAY, grid=POINTS),
     "snr-once": Once("mean_field", "snr"),
     "wanda-once": Layers("wanda"),
     "sparsegpt-once": Layers("sparsegpt"),
-    "bmrs": ByUnits(UnitNoise(), BMRS(prior="uniform", p1=4)),  # the normal one cuts nothing by the paper's formula
-    "sbp": ByUnits(UnitNoise(), SBP()),
-    "horseshoe": ByUnits(Horseshoe(), Shrinkage()),
-    "widest-gap": ByUnits(GroupNormalJeffreys(), WidestGap()),
+    "bmrs": by_units(BMRS(prior="uniform", p1=4), UnitNoise()),  # the normal one cuts nothing by the paper's formula
+    "sbp": by_units(SBP(), UnitNoise()),
+    "horseshoe": by_units(Shrinkage(), Horseshoe()),
+    "widest-gap": by_units(WidestGap(), GroupNormalJeffreys()),
 }
