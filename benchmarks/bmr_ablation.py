@@ -22,9 +22,8 @@ from numpyro.infer import Trace_ELBO
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.model.families import MapFamily, MeanFieldFamily
-from bayesprune.reproduce import bmr, bmr_cells
-from bayesprune.reproduce.bmr import published
-from bayesprune.reproduce.bmr_cells import COURSES, EPOCH
+from bayesprune.reproduce import bmr
+from bayesprune.reproduce.bmr import COURSES, EPOCH, published
 
 CHANGES = ("nothing", "last_gamma", "sampled", "local", "he")
 ESTIMATORS: dict[str, Any] = {"sampled": Trace_ELBO(), "local": "local"}
@@ -55,7 +54,7 @@ def build(cell: Cell, input_shape: tuple[int, ...]) -> bp.BNN:
         prior = dataclasses.replace(prior, last_gamma=prior.gamma0)
     if cell.change == "he":  # in the unit of all layers but the last: where c = 1, a weight is gamma0 times its loc
         posterior = (MapFamily if cell.method == "map" else MeanFieldFamily)(init_loc="he", unit=prior.gamma0)
-    return bmr.build(bmr_cells.PaperCell(cell.net, cell.method, cell.seed), input_shape, prior, posterior)
+    return bmr.build(bmr.PaperCell(cell.net, cell.method, cell.seed), input_shape, prior, posterior)
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:

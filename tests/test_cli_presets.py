@@ -13,7 +13,7 @@ import optax
 import pytest
 
 import bayesprune as bp
-from bayesprune.cli import build, course, presets, rows, settings
+from bayesprune.cli import build, course, flags, rows, settings
 from bayesprune.cli.flags import parse
 from bayesprune.core.types import Dataset
 from bayesprune.methods.ssvi import SSVI
@@ -192,8 +192,8 @@ def test_a_course_is_a_choice_with_knobs() -> None:
 
 def test_presets_state_their_settings() -> None:
     stated = {"course", "estimator", "learning_rate", "optimizer", "batch_size", "schedule", "every", "kl_weight", "kl_warmup"}
-    for name in presets.known():
-        made = presets.values(name, {})
+    for name in flags.presets():
+        made = flags.of_preset(name, {})
         assert stated <= set(made) and made["course"] == "plain", name
 
 

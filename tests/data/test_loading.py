@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesprune import data
-from bayesprune.data import tfds
+from bayesprune.data import embedded
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_its_failure_is_part_of_the_one_error(stand_in):
 
 def test_without_the_package_the_error_says_so(monkeypatch):
     monkeypatch.delenv("BAYESPRUNE_DATA", raising=False)
-    monkeypatch.setattr(tfds.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match="tensorflow_datasets, which might have it, is not installed"):
         data.load("cifar10")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bayesprune import data
-from bayesprune.data import simulations
 
 
 def scalar_truth(name, x):
@@ -73,12 +72,6 @@ def test_noise_has_the_deviation_asked_for():
     np.testing.assert_array_equal(quiet.x, noisy.x)
     # 5000 draws: the sample deviation's own is 1 % of it; 6 % is six of those.
     assert np.std(noisy.y - quiet.y) == pytest.approx(2.0, rel=0.06)
-
-
-def test_truncation_draws_again_what_falls_outside():
-    draws = simulations._truncated(np.random.default_rng(0), (1000, 3), 0.5)
-    assert np.abs(draws).max() <= 0.5
-    assert np.unique(draws).size > 2900  # drawn again, not clipped to the bound
 
 
 def test_the_seed_decides():

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from bayesprune.report.laws import Pairs, laws
-from bayesprune.report.waves import FEW, Waves, periods
+from bayesprune.report.laws import FEW, Pairs, Waves, laws, periods
 
 RNG = np.random.default_rng(0)
 NOISE = {"one": np.full((9, 1), 0.4), "each draw's": RNG.uniform(0.3, 1.0, (9, 1)), "all": RNG.uniform(0.3, 1.0, (9, 5))}

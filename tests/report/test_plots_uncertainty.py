@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.report.plots_uncertainty import uncertainty_parts
+from bayesprune.report.plots_calibration import uncertainty_parts
 
 
 def test_rows_rise_to_the_least_sure_and_the_parts_add_up() -> None:

@@ -8,10 +8,10 @@ import pytest
 import bayesprune as bp
 from bayesprune import cells
 from bayesprune.cli import main
-from bayesprune.reproduce import bmr, bmr_cells, bmr_figures
+from bayesprune.reproduce import bmr, bmr_figures
 
 
-def record(cell: bmr_cells.PaperCell) -> cells.Record:
+def record(cell: bmr.PaperCell) -> cells.Record:
     """A record such as a run gives."""
     steps = list(range(500, 2001, 500))
     cut = {"pruned": 0.9, "connected": 0.05} if cell.method == "bmr" else {"pruned": 0.0}
@@ -23,14 +23,14 @@ def record(cell: bmr_cells.PaperCell) -> cells.Record:
     return {"cell": cells.key(cell), **figures, **cut, "history/eval/step": steps, **course, **pruning, **layers}
 
 
-PLANNED = bmr_cells.grid(["mlp", "lenet5"], list(bmr_cells.COURSES), [0, 1])
+PLANNED = bmr.grid(["mlp", "lenet5"], list(bmr.COURSES), [0, 1])
 FOUND = {cell: record(cell) for cell in PLANNED[:-1]}
 
 
 def test_the_grid_is_every_combination_and_old_records_keep_their_keys() -> None:
     assert len(PLANNED) == 16 and len(set(PLANNED)) == 16
-    assert cells.key(bmr_cells.PaperCell("mlp", "bmr", 0)) == "net=mlp method=bmr seed=0"
-    assert cells.key(bmr_cells.grid(["vit"], ["map"], [3], dataset="cifar10", epochs=2)[0]) == (
+    assert cells.key(bmr.PaperCell("mlp", "bmr", 0)) == "net=mlp method=bmr seed=0"
+    assert cells.key(bmr.grid(["vit"], ["map"], [3], dataset="cifar10", epochs=2)[0]) == (
         "net=vit method=map seed=3 epochs=2 dataset=cifar10"
     )
 
@@ -41,9 +41,9 @@ def test_the_grid_is_every_combination_and_old_records_keep_their_keys() -> None
 )
 def test_unknown_names(chosen, complaint) -> None:
     with pytest.raises(ValueError, match=complaint):
-        bmr_cells.grid(*chosen, [0])
+        bmr.grid(*chosen, [0])
     with pytest.raises(ValueError, match="unknown dataset 'mnist'"):
-        bmr_cells.grid(["mlp"], ["map"], [0], dataset="mnist")
+        bmr.grid(["mlp"], ["map"], [0], dataset="mnist")
 
 
 def test_the_table_gives_every_seed_and_what_is_missing() -> None:
@@ -61,7 +61,7 @@ def test_the_table_gives_every_seed_and_what_is_missing() -> None:
 @pytest.mark.slow
 def test_a_deep_net_that_was_judged_once() -> None:
     """Its legend names a few of its arrays, and its one point is seen."""
-    cell = bmr_cells.PaperCell("vit", "bmr", 0)
+    cell = bmr.PaperCell("vit", "bmr", 0)
     short = {name: values[:1] for name, values in record(cell).items() if name.startswith("history/eval")}
     deep = record(cell) | short | {f"cdf/Block_{i}.kernel": np.linspace(0, 1, 101).tolist() for i in range(40)}
     (panel,) = bmr_figures.distributions({cell: deep}).axes
@@ -101,7 +101,7 @@ def test_figures_of_made_up_cells(tmp_path) -> None:
     for cell in FOUND:
         folder = tmp_path / "bmr" / cells.key(cell).replace(" ", ",")
         folder.mkdir(parents=True)
-        np.save(folder / bmr_cells.FIRST_LAYER, np.random.default_rng(0).normal(size=(16, 6)) * (np.arange(6) > cell.seed))
+        np.save(folder / bmr.FIRST_LAYER, np.random.default_rng(0).normal(size=(16, 6)) * (np.arange(6) > cell.seed))
     bmr.draw(FOUND, tmp_path / "bmr")
     drawn = {path.name for path in (tmp_path / "bmr").glob("*.png")}
     assert drawn == {

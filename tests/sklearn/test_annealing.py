@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_hastie_10_2
 
 import bayesprune as bp
-from bayesprune.sklearn import annealing, trials
+from bayesprune.sklearn import annealing, worth
 from tests.sklearn.problems import LINEAR, NET, linear_rows
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_share_is_refused(annealing, error, words):
 def test_a_selection_is_not_annealed_unless_it_is_asked_to_be():
     x, y = linear_rows()
     fits = [
-        trials.fit_seeded(bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 5}, **settings), jax.random.key(0), x, y)
+        worth.fit_seeded(bp.BayesianSparseRegressor(**LINEAR | {"num_steps": 5}, **settings), jax.random.key(0), x, y)
         for settings in ({}, {"annealing": 0.5, "prior": "flat"})
     ]
     assert [(fit.prior, fit.annealing) for fit in fits] == [("dirac_slab", 0), ("flat", 0.5)]

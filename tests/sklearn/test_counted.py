@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import bayesprune as bp
-from bayesprune.sklearn import counted, network, tails
+from bayesprune.sklearn import network, tails
 from bayesprune.sklearn.law_of_targets import law_of
 from bayesprune.sklearn.thresholds import found_by_whole_rows
 
@@ -33,7 +33,7 @@ OF_NUMBERS = {
 
 def decided(y: np.ndarray, means: np.ndarray | float) -> bool:
     y = np.asarray(y, float)
-    return counted.are_counts(y[:, None], (y - means)[:, None])
+    return tails.are_counts(y[:, None], (y - means)[:, None])
 
 
 @pytest.mark.parametrize("name", OF_COUNTS)
@@ -70,13 +70,13 @@ def test_the_gain_is_that_of_a_dense_search() -> None:
     rival = max(
         -minimize_scalar(numbers, bounds=(-2, 3), method="bounded", args=(law,)).fun for law in (stats.norm, stats.t(3.0))
     )
-    np.testing.assert_allclose(counted._gain(y, means), best - rival, atol=2e-3)
+    np.testing.assert_allclose(tails._gain(y, means), best - rival, atol=2e-3)
 
 
 def test_the_gain_does_not_depend_on_how_large_numbers_are() -> None:
     """A thousand times as large, both laws lose log 1000: no number is so unlikely that it counts as a likelier one."""
     y = np.round(np.exp(8.0 + 0.8 * np.random.default_rng(4).standard_normal(500)))
-    small, large = (counted._gain(scale * y, np.full(500, scale * y.mean())) for scale in (1.0, 1000.0))
+    small, large = (tails._gain(scale * y, np.full(500, scale * y.mean())) for scale in (1.0, 1000.0))
     assert small > 0.1 and large == pytest.approx(small, abs=0.02)
 
 
@@ -87,8 +87,8 @@ def test_too_few_rows_are_numbers() -> None:
 def test_every_column_must_be_one_of_counts() -> None:
     counts, marks = OF_COUNTS["many zeros"].astype(float), OF_NUMBERS["signed"]
     both = np.stack([counts, marks], axis=1)
-    assert counted.are_counts(both[:, :1], both[:, :1] - counts.mean())
-    assert not counted.are_counts(both, both - both.mean(axis=0))
+    assert tails.are_counts(both[:, :1], both[:, :1] - counts.mean())
+    assert not tails.are_counts(both, both - both.mean(axis=0))
 
 
 def test_counts_are_counts_of_however_many_rows() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bayesprune as bp
-from bayesprune.sklearn import rules, trials
+from bayesprune.sklearn import rules, worth
 from tests.sklearn.problems import LINEAR, linear_rows
 
 KEY = jax.random.key(0)
@@ -16,7 +16,7 @@ KEY = jax.random.key(0)
 @pytest.mark.parametrize("labels", [False, True])
 def test_thirds_are_of_one_size_apart_and_of_every_class_its_share(labels) -> None:
     y = np.array([0] * 41 + [1] * 3 + [2] * 57)
-    pairs = list(trials.thirds(KEY, y, labels))
+    pairs = list(worth.thirds(KEY, y, labels))
     assert [(len(kept), len(held)) for kept, held in pairs] == [(68, 33)] * 2
     assert not set(pairs[0][1]) & set(pairs[1][1])
     for kept, held in pairs:
@@ -26,8 +26,8 @@ def test_thirds_are_of_one_size_apart_and_of_every_class_its_share(labels) -> No
 
 
 def test_too_few_rows_of_a_class_have_no_thirds() -> None:
-    assert list(trials.thirds(KEY, np.array([0, 0, 0, 0, 1, 1]), True)) == []
-    assert list(trials.thirds(KEY, np.arange(8.0), False)) == []
+    assert list(worth.thirds(KEY, np.array([0, 0, 0, 0, 1, 1]), True)) == []
+    assert list(worth.thirds(KEY, np.arange(8.0), False)) == []
 
 
 @pytest.mark.parametrize("good", [0, 1])
@@ -44,10 +44,10 @@ def test_the_best_of_two_predicts_rows_that_it_was_not_fitted_to(monkeypatch, go
 
         return SimpleNamespace(predict=predict)
 
-    monkeypatch.setattr(trials, "fit_seeded", fit)
-    assert trials.best_of(KEY, candidates, x, y) is candidates[good]
-    assert trials.best_of(KEY, candidates[:1], x, y) is candidates[0]
-    assert trials.best_of(KEY, candidates, x[:8], y[:8]) is candidates[1]
+    monkeypatch.setattr(worth, "fit_seeded", fit)
+    assert worth.best_of(KEY, candidates, x, y) is candidates[good]
+    assert worth.best_of(KEY, candidates[:1], x, y) is candidates[0]
+    assert worth.best_of(KEY, candidates, x[:8], y[:8]) is candidates[1]
 
 
 @pytest.mark.slow

@@ -2,9 +2,8 @@
 
 from bayesprune.cells.command import finish_all, main
 from bayesprune.cells.markdown import MISSING, count, flat, mean_and_error, mean_and_range, mean_and_spread, table
-from bayesprune.cells.records import Record, append, read_records
 from bayesprune.cells.settings import change, key, select, settings, with_seeds
-from bayesprune.cells.study import REMEDY, Found, Study, found, tables
+from bayesprune.cells.study import REMEDY, Found, Record, Study, append, found, read_records, tables
 
 __all__ = [
     "MISSING",

@@ -1,9 +1,15 @@
-"""A study: its cells, the function that runs one, and the tables made from what is finished."""
+"""A study: its cells, the function that runs one, a line of JSON for each that is finished, and the tables made of these.
+
+A line is added in one write, and lines are read with an eye for such as were cut short.
+"""
 
 import datetime
+import json
+import os
 import platform
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -12,13 +18,59 @@ from typing import Any
 
 import jax
 
-from bayesprune.cells.records import Record, append, read_records
 from bayesprune.cells.settings import Cell, key, settings
 from bayesprune.core.files import DamagedFileError, reading
 from bayesprune.core.formats import jsonable
 
 REMEDY = "Delete its line, or the file, and run the cells again."
+Record = dict[str, Any]
 Found = Mapping[Cell, Record]  # the study's own cells that are finished, in the study's order
+
+
+def append(path: Path, record: Record) -> None:
+    """Add one line, in a single write that is forced to disk.
+
+    What a killed writer left of its own line is closed off by a line break, so that `read_records` can see it for what it is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(jsonable(record), allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    with open(path, "a+b", buffering=0) as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read(1) == b"\n" else b"\n" + line
+        if file.write(line) != len(line):
+            raise OSError(f"{path}: the last record was written in part. Remedy: free some disk space and run again.")
+        os.fsync(file.fileno())
+
+
+def read_records(path: Path, shared: bool = False) -> dict[str, Record]:
+    """Key of a cell -> its record. A line that is no record is left out with a warning: its cell counts as missing.
+
+    Raises `DamagedFileError` where two lines have the same cell, for nothing says which of them holds. Of a ``shared`` file,
+    to which several machines add, the first of them does: two that began a cell at the same time have done the same.
+    """
+    records: dict[str, Record] = {}
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
+        record = _record(line)
+        if record is None:
+            warnings.warn(f"{path}, line {number} is cut short or damaged and was left out: its cell is missing.", stacklevel=2)
+        elif record["cell"] in records and shared:
+            continue
+        elif record["cell"] in records:
+            raise DamagedFileError(
+                f"{path}, line {number}: {record['cell']!r} is there twice. Remedy: delete one of the two lines."
+            )
+        else:
+            records[record["cell"]] = record
+    return records
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):  # also where bytes are no text, or brackets nest without end
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("cell"), str) else None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from bayesprune.cli import own_net
 from bayesprune.core.checks import unknown_name
 from bayesprune.core.types import Weighing
 from bayesprune.courses import Plain, Standard, paper, papers
+from bayesprune.data.catalogue import squash
 from bayesprune.prune.keep_all import KeepAll
 from bayesprune.prune.needs import needs_of
 
@@ -66,7 +67,7 @@ def choose(kind: str, name: str) -> NamedClass:
         return NamedClass(name, own_net.OwnNet)
     known = KINDS[kind]()
     for candidate, cls in known.items():
-        if _squash(candidate) == _squash(name):
+        if squash(candidate) == squash(name):
             return NamedClass(candidate, cls)
     if kind == "method":
         _check_trained(name)
@@ -76,7 +77,7 @@ def choose(kind: str, name: str) -> NamedClass:
 def _check_trained(name: str) -> None:
     """Refuse a method that prunes on the way of a sampler: runs train by an optimiser."""
     for candidate, cls in methods_of(sampled=True).items():
-        if _squash(candidate) == _squash(name):
+        if squash(candidate) == squash(name):
             does, kernel = ("sets the decay of single weights", "SGHMCSPL()") if issubclass(cls, Weighing) else _MOVES
             raise ValueError(
                 f"method {candidate!r} {does}, which no optimizer of a run has: sample by "
@@ -99,7 +100,3 @@ def _public(module: ModuleType) -> dict[str, type]:
 
 def _has_defaults(cls: type) -> bool:
     return all(one.default is not one.empty for one in inspect.signature(cls).parameters.values())
-
-
-def _squash(name: str) -> str:
-    return re.sub(r"[-_. ]", "", name).lower()

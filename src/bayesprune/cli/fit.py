@@ -16,9 +16,8 @@ from bayesprune.core.files import write_atomically
 from bayesprune.core.formats import write_record
 from bayesprune.core.lock import alone_in
 from bayesprune.data.tables.columns import check_whole, choose
-from bayesprune.data.tables.own import no_target, parts
+from bayesprune.data.tables.own import digest_of, no_target, parts
 from bayesprune.data.tables.reading import ARRAYS, check_kind, is_declared, read_frame, values_of
-from bayesprune.data.tables.schema import digest_of
 from bayesprune.data.tables.target import infer_target, may_be
 from bayesprune.model.likelihoods import protocol
 from bayesprune.report.tables import csv_text
@@ -167,7 +166,7 @@ def _estimator(settings: Mapping[str, Any], of_labels: bool) -> Any:
     return kind(likelihood=name, presets=settings["presets"], time_limit=settings["time_limit"], random_state=settings["seed"])
 
 
-def _small(model: fitted.SparseNetwork, folder: Path) -> dict[str, Any]:
+def _small(model: Any, folder: Path) -> dict[str, Any]:
     """One network for where there is NumPy alone, or why there is none."""
     try:
         model.compact(keep="mean").save(folder / fitted.COMPACT)

@@ -13,10 +13,8 @@ from bayesprune.data.tables.target import Target
 from bayesprune.report.page import page, picture, said, table
 from bayesprune.report.tables import aligned, number, percent
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # scikit-learn is imported where a model is read
     from bayesprune.sklearn.reasons import Reasons
-else:  # scikit-learn is imported where a model is read
-    Reasons = Any
 
 EXPLAINED, SHOWN = 50, 8  # rows that are explained; inputs on the terminal
 WORDS = {
@@ -76,7 +74,7 @@ def end(record: Mapping[str, Any], folder: Path) -> str:
 
 
 def html(
-    record: Mapping[str, Any], of: fitted.FinishedFit, held: tuple[Any, np.ndarray], predicted: np.ndarray, reasons: Reasons
+    record: Mapping[str, Any], of: fitted.FinishedFit, held: tuple[Any, np.ndarray], predicted: np.ndarray, reasons: "Reasons"
 ) -> str:
     """report.html: one file with the figures in it; ``held``: the rows held back, ``predicted``: their predictions."""
     x, y = held
@@ -160,7 +158,7 @@ def _calibration(of: fitted.FinishedFit, y: np.ndarray, predicted: np.ndarray) -
     return plots.reliability_diagram(predicted[known], labels)
 
 
-def _reasons(of: fitted.FinishedFit, x: GivenFrame, predicted: np.ndarray, reasons: Reasons) -> Any:
+def _reasons(of: fitted.FinishedFit, x: GivenFrame, predicted: np.ndarray, reasons: "Reasons") -> Any:
     """Of classes, of the one that is predicted most often."""
     import pandas as pd
 

@@ -11,17 +11,14 @@ from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.core.given import GivenFrame
 from bayesprune.data.tables.columns import check_whole
+from bayesprune.data.tables.own import digest_of, target_from_json
 from bayesprune.data.tables.reading import read_again, take_columns, values_of
-from bayesprune.data.tables.schema import digest_of, target_from_json
 from bayesprune.data.tables.target import Target
 from bayesprune.report.calibration import ece
 from bayesprune.report.crps import crps
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # scikit-learn is imported where a model is read
     from bayesprune.sklearn import BayesianSparseRegressor
-    from bayesprune.sklearn.base import SparseNetwork
-else:  # scikit-learn is imported where a model is read
-    BayesianSparseRegressor = SparseNetwork = Any
 
 RECORD, MODEL, PAGE, COMPACT, INPUTS = "fit.json", "model.skops", "report.html", "net.bayesprune", "inputs.csv"
 NEEDED = ("settings", "file", "digest", "target", "columns", "texts", "scores", "rows", "model")
@@ -129,7 +126,7 @@ def judged(of: FinishedFit, x: GivenFrame, y: np.ndarray, predicted: np.ndarray)
     return _of_labels(of, x, y, predicted) if of.classes else _of_numbers(of.model, x, y, predicted)
 
 
-def _of_numbers(model: BayesianSparseRegressor, x: GivenFrame, y: np.ndarray, samples: np.ndarray) -> dict[str, float]:
+def _of_numbers(model: "BayesianSparseRegressor", x: GivenFrame, y: np.ndarray, samples: np.ndarray) -> dict[str, float]:
     mean, ends = _with_interval(model, x, LEVEL)
     squares = np.square(y - mean)
     return {
@@ -156,7 +153,7 @@ def _of_labels(of: FinishedFit, x: GivenFrame, y: np.ndarray, probs: np.ndarray)
     return scores
 
 
-def _with_interval(model: BayesianSparseRegressor, x: GivenFrame, level: float) -> tuple[np.ndarray, np.ndarray]:
+def _with_interval(model: "BayesianSparseRegressor", x: GivenFrame, level: float) -> tuple[np.ndarray, np.ndarray]:
     """By the rows that the fit held out, where it did; else the posterior's own."""
     if model._conformity is None:
         return model.predict(x), model.predict_interval(x, level)

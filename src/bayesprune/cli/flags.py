@@ -1,24 +1,33 @@
-"""From the words of `bayesprune run`, and its file of settings, to its settings."""
+"""From the words of `bayesprune run`, its file of settings and its preset, to its settings.
+
+Presets are settings of published experiments, from ``presets.toml``, as defaults; every flag that is given goes before.
+"""
 
 import argparse
 import contextlib
 import dataclasses
+import functools
+import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import tyro
 
-from bayesprune.cli import own_net, presets
+from bayesprune.cli import own_net
 from bayesprune.cli.errors import flags_in_one_line
 from bayesprune.cli.find import KINDS, choose
 from bayesprune.cli.knobs import as_kind, flags, hints, knobs, table
 from bayesprune.cli.run_settings import RunSettings, field_name, settings_class
-from bayesprune.core.checks import unknown_name
+from bayesprune.core.checks import check_name, unknown_name
 from bayesprune.core.files import reading
 from bayesprune.core.formats import read_record
 from bayesprune.prune.keep_all import KeepAll
+
+Values = dict[str, Any]  # field of the settings -> value; for the knobs of one of `find.KINDS`, a dict of those that differ
+NO_SETTING = ("about", "like", "epochs", "rows")
 
 DESCRIPTION = """Train a network, prune it on the way, and write metrics.json, posterior.safetensors, history.npz and figures.
 
@@ -39,7 +48,7 @@ def parse(words: Sequence[str]) -> RunSettings:
     return made if made.density is None else _with_density(made, words)
 
 
-def class_of(words: Sequence[str]) -> tuple[type[RunSettings], presets.Values]:
+def class_of(words: Sequence[str]) -> tuple[type[RunSettings], Values]:
     """The settings that a run of these flags has, and their values from a file or a preset."""
     found = given(words, "config", "preset", *KINDS, "steps", "batch_size", "validation", "choose_on", "density")
     for name in ("steps", "batch_size"):
@@ -51,18 +60,18 @@ def class_of(words: Sequence[str]) -> tuple[type[RunSettings], presets.Values]:
     of_file = in_file(Path(found["config"])) if "config" in found else {}
     if "net" in of_file and "net" not in found:
         own_net.check_named(of_file["net"], None, found["config"])
-    preset = presets.values(found.get("preset") or of_file.get("preset"), of_file | found)
+    preset = of_preset(found.get("preset") or of_file.get("preset"), of_file | found)
     values = _over(preset, of_file)
     return settings_class(**_names(words, values)), values
 
 
-def _names(words: Sequence[str], values: presets.Values) -> dict[str, str]:
+def _names(words: Sequence[str], values: Values) -> dict[str, str]:
     """The net, the method, the prior and the course that flags, or else ``values``, choose, in their one spelling."""
     found = given(words, *KINDS)
     return {kind: choose(kind, found.get(kind) or values.get(kind) or getattr(RunSettings, kind)).name for kind in KINDS}
 
 
-def _over(under: presets.Values, values: presets.Values) -> presets.Values:
+def _over(under: Values, values: Values) -> Values:
     """One set of values over another, table by table."""
     tables = {name: under[name] | value for name, value in values.items() if isinstance(value, dict) and name in under}
     return under | values | tables
@@ -80,7 +89,7 @@ def given(words: Sequence[str], *names: str) -> dict[str, Any]:
     return {name: value for name, value in vars(found).items() if value is not None}
 
 
-def _filled(cls: type[RunSettings], preset: presets.Values) -> RunSettings:
+def _filled(cls: type[RunSettings], preset: Values) -> RunSettings:
     """The settings with a preset's in their place; knobs of what was not chosen are left out."""
     made: Any = cls()
     for name, value in preset.items():
@@ -149,6 +158,40 @@ def _content(path: Path) -> dict[str, Any]:
         return read_record(path, "file of settings", remedy)
     with reading(path, "file of settings", remedy), open(path, "rb") as file:
         return tomllib.load(file)
+
+
+@functools.cache
+def presets() -> dict[str, Values]:
+    """The presets by name, as the file has them."""
+    return tomllib.loads(resources.files("bayesprune.cli").joinpath("presets.toml").read_text(encoding="utf-8"))
+
+
+def of_preset(name: str | None, given: Mapping[str, Any]) -> Values:
+    """A preset's settings, none for None; ``given``: those of "steps", "batch_size", "validation" and "choose_on" that were.
+
+    >>> [of_preset("ssvi-cifar", given)["steps"] for given in ({}, {"batch_size": 256})]
+    [70400, 35200]
+    >>> of_preset("ssvi-cifar", {"steps": 90})["every"]
+    3
+    """
+    if name is None:
+        return {}
+    check_name("preset", name, presets())
+    of = presets().get(presets()[name].get("like", ""), {}) | presets()[name] | {"preset": name}
+    if given.get("choose_on") == "test":  # which takes no rows from the training
+        of["validation"] = 0.0
+    if 0.0 <= given.get("validation", -1.0) < 1.0:  # another share leaves the epochs as they are; one that is none is refused
+        of["validation"] = given["validation"]
+    of |= {key: given[key] for key in ("steps", "batch_size") if key in given}
+    if "steps" not in of:
+        of["steps"] = of["epochs"] * math.ceil(of["rows"] * (1 - of["validation"]) / of["batch_size"])
+    of |= {key: min(of[key], -(-of["steps"] // 30)) for key in ("every", "eval_every") if key in of}
+    return {key: _frozen(value) for key, value in of.items() if key not in NO_SETTING}
+
+
+def _frozen(value: object) -> Any:
+    """A table's lists as tuples, as settings have them."""
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in value.items()} if isinstance(value, dict) else value
 
 
 def _tables() -> dict[str, type]:

@@ -15,8 +15,8 @@ from bayesprune.cli.export import network
 from bayesprune.core.checks import check_level
 from bayesprune.core.files import reading, write_atomically
 from bayesprune.core.formats import write_arrays
+from bayesprune.data.tables.own import Schema
 from bayesprune.data.tables.reading import PARQUET, TEXTS
-from bayesprune.data.tables.schema import Schema
 from bayesprune.data.tables.target import Target
 from bayesprune.deploy.program.packing import Packing
 from bayesprune.infer.observed import sample_targets

@@ -41,9 +41,9 @@ def reproduce(
         out: Folder of bmr.jsonl, with a line for each finished fit, and of bmr/, with checkpoints and figures.
     """
     check_name("study", study, STUDIES)
-    from bayesprune.reproduce import bmr, bmr_cells  # which take long to import
+    from bayesprune.reproduce import bmr  # which takes long to import
 
-    planned = bmr_cells.grid(
+    planned = bmr.grid(
         nets,
         methods,
         seeds,

@@ -12,9 +12,8 @@ from bayesprune.cli.run_settings import RunSettings
 from bayesprune.core.types import Dataset
 from bayesprune.data import catalogue
 from bayesprune.data.hold_out import hold_out
-from bayesprune.data.tables import schema as schemas
-from bayesprune.data.tables.own import load_own
-from bayesprune.data.tables.schema import Schema
+from bayesprune.data.tables import own
+from bayesprune.data.tables.own import Schema, load_own
 
 NOTE = "data"  # of the files of a run
 
@@ -109,17 +108,17 @@ def described(data: Data, settings: RunSettings) -> str:
     others = [likelihood.names(other)[0] for other in likelihood.KINDS if other in data.schema.target.others]
     open_to_choice = settings.likelihood == likelihood.AUTO and others
     how = f" (other readings of the target: --likelihood {' or '.join(others)})" if open_to_choice else ""
-    return f"{schemas.described(data.schema, (len(data.train.y), len(data.test.y)))}\n  likelihood: {name}{how}"
+    return f"{own.described(data.schema, (len(data.train.y), len(data.test.y)))}\n  likelihood: {name}{how}"
 
 
 def notes(data: Data) -> dict[str, Any]:
     """What the files of a run say of a user's own file; nothing of a data set by name."""
-    return {} if data.schema is None else {NOTE: schemas.to_json(data.schema)}
+    return {} if data.schema is None else {NOTE: own.to_json(data.schema)}
 
 
 def schema_in(found: Mapping[str, Any]) -> Schema | None:
     """The schema among the notes of a run's file; None where the run is of a data set by name."""
-    return schemas.from_json(found[NOTE]) if found.get(NOTE) else None
+    return own.from_json(found[NOTE]) if found.get(NOTE) else None
 
 
 def check_noted(path: str | None, found: Mapping[str, Any]) -> None:
@@ -134,7 +133,7 @@ def check_unchanged(path: str, found: Mapping[str, Any]) -> None:
     """Refuse a user's own file that is not what it was when the run was made."""
     check_noted(path, found)
     then = schema_in(found)
-    if then is not None and not (Path(path).is_file() and schemas.digest_of(Path(path)) == then.digest):
+    if then is not None and not (Path(path).is_file() and own.digest_of(Path(path)) == then.digest):
         raise ValueError(
             f"{path} has changed, or gone, since this run was made: put the file of then back, judge on other rows with "
             "bayesprune evaluate --data FILE, or run anew with another --out."

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesprune.core import checks
 from bayesprune.core.types import Dataset
-from bayesprune.data import catalogue, cifar, embedded, idx, locate, saha, scaling, simulations, teachers, tfds, uci
+from bayesprune.data import catalogue, cifar, embedded, idx, locate, saha, scaling, simulations, teachers, uci
 from bayesprune.data.images import RawImages, channel_scaling, pad_to, to_dataset, unit_scaling
 from bayesprune.data.truth import Simulation
 
@@ -189,8 +189,8 @@ def _read_images(name: str, part: str, data_dir: Folder, verify: bool, download:
         if found := reader.find(root, name, part):
             return reader.read(found, name, part, verify)
     try:
-        return tfds.read_tfds(name, part, searched, download)
-    except tfds.Unavailable as error:
+        return embedded.read_tfds(name, part, searched, download)
+    except embedded.Unavailable as error:
         tests_there = part == "train" and any(reader.find(root, name, "test") for root in searched)
         hint = " Its test part alone is there: load_test reads it." if tests_there else ""
         raise locate.missing(name, reader.wanted(name, part), searched, f"{error}{hint}") from error

@@ -1,7 +1,7 @@
 """The papers' simulations, where it is known which inputs matter.
 
 E1 to E3 have equally correlated inputs, x_j = (r_0 + r_j) / √2 with r standard normal, so any two correlate by 1/2 (the
-normals are cut at ±10, which no draw is likely ever to reach). Source: Sun, Song & Liang (2022); Ke & Fan (2022).
+paper cuts the normals at ±10, which those of single precision never reach). Source: Sun, Song & Liang (2022); Ke & Fan (2022).
 "simulation_svbnn" and "simulation_svbnn_normal" are Simulation II, equation 11, of Bai, Song & Cheng (2020), with the
 uniform inputs of the released code and with the normal ones of the paper's text.
 """
@@ -17,7 +17,6 @@ from bayesprune.data.truth import Simulation, add_noise, check_counts, generator
 
 Array = np.ndarray
 SVBNN = ("simulation_svbnn", "simulation_svbnn_normal")
-BOUND = 10.0  # of correlated inputs, before they are added
 RELEVANT = {"simulation_e1": 5, "simulation_e2": 5, "simulation_e3": 4, **dict.fromkeys(SVBNN, 5)}
 OTHERS = "The others have functions of their own: linear_regression, teacher_student, saha_1, saha_2, saha_3."
 
@@ -130,15 +129,7 @@ def linear_regression(
 
 
 def _correlated(rng: np.random.Generator, shape: tuple[int, int]) -> Float32[np.ndarray, "rows features"]:
-    x = _truncated(rng, shape, BOUND)
-    x += _truncated(rng, (shape[0], 1), BOUND)
+    x = normal(rng, shape)
+    x += normal(rng, (shape[0], 1))
     x *= np.float32(np.sqrt(0.5))
     return x
-
-
-def _truncated(rng: np.random.Generator, shape: tuple[int, int], bound: float) -> Float32[np.ndarray, "rows columns"]:
-    """Standard normals in (-bound, bound), by drawing again what falls outside."""
-    draws = rng.standard_normal(shape, dtype=np.float32)
-    while (outside := np.abs(draws) > bound).any():
-        draws[outside] = rng.standard_normal(int(outside.sum()), dtype=np.float32)
-    return draws

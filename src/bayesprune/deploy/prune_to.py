@@ -68,7 +68,7 @@ class ToBudget:
 
     def figure(self) -> Any:
         """The frontier as a figure: what the budget limits, and NLL, over the density. Needs the extra "plots"."""
-        from bayesprune.report.plots_budget import frontier
+        from bayesprune.report.plots_compared import frontier
 
         return frontier(
             [rung.density for rung in self.frontier],

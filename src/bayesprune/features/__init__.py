@@ -4,13 +4,11 @@ Statistics of a posterior (`importance`, `inclusion_probabilities`, `selected`) 
 (`control_fdr`, `knockoff_select`, `top_fraction`, `choose_fraction`) are taken once, in float64, with NumPy.
 """
 
-from bayesprune.features.copies import gaussian_knockoffs, knockoffs
+from bayesprune.features.copies import gaussian_knockoffs, knockoff_e_values, knockoff_select, knockoffs, select_by_e_values
 from bayesprune.features.cross_validation import FractionChoice, choose_fraction, top_fraction
 from bayesprune.features.false_discovery import control_fdr, expected_fdr
 from bayesprune.features.groups import correlated_groups
-from bayesprune.features.inclusion import inclusion_probabilities, log_unused, selected
-from bayesprune.features.knockoff_filter import knockoff_e_values, knockoff_select, select_by_e_values
-from bayesprune.features.paths import Importance, importance, scaled
+from bayesprune.features.inclusion import Importance, importance, inclusion_probabilities, log_unused, scaled, selected
 from bayesprune.features.shapley import Shared, shapley_exact, shapley_of_worlds, shapley_sampled
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesprune.core.send import send
 from bayesprune.core.types import PyTree
-from bayesprune.report.end_of_losses import advise
+from bayesprune.report.health import advise
 from bayesprune.train.result import FitResult
 from bayesprune.train.state import Recipe
 

@@ -21,7 +21,7 @@ from bayesprune.model.likelihoods.masked import of_observed
 from bayesprune.posteriors.samples import count, draws_of, spread_out
 from bayesprune.report import metrics
 from bayesprune.report.crps import sampled_figures
-from bayesprune.report.sums_of_normals import SumsOfNormals
+from bayesprune.report.regression import SumsOfNormals
 
 
 def evaluate(

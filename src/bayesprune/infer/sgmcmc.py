@@ -24,7 +24,7 @@ from bayesprune.model.program import Trainable
 from bayesprune.model.samples import values_of
 from bayesprune.posteriors.samples import DRAWS
 from bayesprune.prune.keep_all import KeepAll
-from bayesprune.report.end_of_losses import FEWEST_STEPS
+from bayesprune.report.health import FEWEST_STEPS
 from bayesprune.train.kernel import Kernel
 from bayesprune.train.kernels.sghmc import SGHMC
 from bayesprune.train.result import FitResult, Moment

@@ -1,5 +1,6 @@
-"""What networks do to images before anything is learnt: a frame of background, and patches."""
+"""What networks of images share: a frame of background, patches, and the dense layers of a mixer's or transformer's block."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -43,3 +44,23 @@ def patches(x: Float[Array, "n h w c"], size: int, net: str) -> Float[Array, "n 
         )
     x = x.reshape(rows, height // size, size, width // size, size, channels)
     return x.transpose(0, 1, 3, 2, 4, 5).reshape(rows, -1, size * size * channels)
+
+
+class FeedForward(nn.Module):
+    """x -> W_2 gelu(W_1 x + b_1) + b_2 over the last axis, whose size the result has again.
+
+    Args:
+        hidden: units between the two layers.
+        dropout: probability of dropping an output of either layer in training.
+    """
+
+    hidden: int
+    dropout: float = 0.0
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*batch features"], train: bool = False) -> Float[Array, "*batch features"]:
+        def drop(values: jax.Array) -> jax.Array:
+            return nn.Dropout(self.dropout, deterministic=not train)(values)
+
+        hidden = drop(nn.gelu(nn.Dense(self.hidden)(x)))
+        return drop(nn.Dense(x.shape[-1])(hidden))

@@ -6,8 +6,7 @@ import jax.numpy as jnp
 
 from bayesprune.core.checks import check_name
 from bayesprune.nets.checks import check_counts, check_dropout
-from bayesprune.nets.feed_forward import FeedForward
-from bayesprune.nets.images import check_images, framed, patches
+from bayesprune.nets.images import FeedForward, check_images, framed, patches
 
 POOLS = ("token", "mean", "none")
 

@@ -4,8 +4,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from bayesprune.report.inputs import ArrayLike, probabilities_and_labels
-from bayesprune.report.laws import laws
-from bayesprune.report.mixture import matching, mixture
+from bayesprune.report.laws import laws, matching, mixture
 
 Values = Float64[np.ndarray, "..."]
 

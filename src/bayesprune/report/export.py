@@ -16,8 +16,7 @@ from bayesprune.core.types import Array, Node
 from bayesprune.posteriors.params import kinds
 from bayesprune.report import sound
 from bayesprune.report.inputs import ArrayLike, truth_values
-from bayesprune.report.packing import pack, plain, unpack
-from bayesprune.report.saved_fit import LAWS, REMEDY, WHAT, WHOLE, read_parts, write_parts
+from bayesprune.report.saved_fit import LAWS, REMEDY, WHAT, WHOLE, pack, plain, read_parts, unpack, write_parts
 
 __all__ = ["SavedPosterior", "load_posterior", "save_fit", "save_posterior"]
 

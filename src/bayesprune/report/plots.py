@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from bayesprune.core.checks import check_site, check_within
+from bayesprune.core.checks import check_site
 from bayesprune.core.files import write_atomically
 from bayesprune.core.numbers import without_mask
 from bayesprune.report.inputs import ArrayLike, finite, recorded, truth_values
-from bayesprune.report.plots_acts import density_and_acts
-from bayesprune.report.plots_calibration import coverage_diagram, reliability_diagram
+from bayesprune.report.plots_calibration import coverage_diagram, reliability_diagram, uncertainty_parts
 from bayesprune.report.plots_first_layer import first_layer_heatmap
-from bayesprune.report.plots_masks import connected_inputs, exchanged_share, wandering
-from bayesprune.report.plots_reasons import reasons
-from bayesprune.report.plots_selection import inclusion_map, selection_roc
+from bayesprune.report.plots_inputs import inclusion_map, reasons, selection_roc
+from bayesprune.report.plots_masks import connected_inputs, density_and_acts, exchanged_share, pruned_share, wandering
 from bayesprune.report.plots_style import (
     BLACK,
     GREY,
@@ -42,7 +40,6 @@ from bayesprune.report.plots_style import (
     single,
     style,
 )
-from bayesprune.report.plots_uncertainty import uncertainty_parts
 from bayesprune.report.sparsity import used_of
 
 MAX_CURVE_POINTS = 1000
@@ -173,29 +170,6 @@ def _scale_losses(ax: Axes, losses: np.ndarray) -> None:
         few_decades(ax.yaxis)
     elif lowest <= 0 < reach and losses.max() > STEEP * reach:
         ax.set_yscale("symlog", linthresh=reach)
-
-
-def pruned_share(history: Mapping[str, Any], ax: Axes | None = None, connected: float | None = None) -> Figure:
-    """Share of the prunable weights that are pruned, in total and per layer, over training steps.
-
-    ``history``: ``prune/step`` and ``prune/density``, (rounds,), and ``prune/density/<site>`` where known. ``connected``: the
-    share of weights that are alive and connected at the end, to mark how many no living path needs.
-    """
-    step, density = recorded(history, "prune/step"), recorded(history, "prune/density")
-    prefix = "prune/density/"
-    sites = in_order([k.removeprefix(prefix) for k in history if k.startswith(prefix)])
-    fig, ax = single(ax)
-    ax.plot(step, 1 - density, color=BLACK, linewidth=2.6, marker="o", markersize=3, label="all layers")
-    if connected is not None:
-        check_within(connected, "connected", "[0, 1]", "it is a share")
-        mark = {"color": BLACK, "marker": "X", "markersize": 9, "markeredgecolor": "white", "linestyle": "", "clip_on": False}
-        ax.plot(step[-1], 1 - connected, zorder=5, label="pruned or not connected", **mark)
-    legend_of_sites(ax, {s: (step, 1 - np.asarray(history[prefix + s], np.float64)) for s in sites})
-    style(ax, "training step", "pruned share")
-    ax.set_ylim(-0.02, 1.02)
-    in_percent(ax.yaxis)
-    legend_beside(ax, len(sites))
-    return fig
 
 
 def loc_cdf(posterior: Mapping[str, Any], mask: Mask | None = None, ax: Axes | None = None) -> Figure:

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from bayesprune import cells
-from bayesprune.report import plots, plots_grid
-from bayesprune.reproduce.bmr_cells import EPOCH, FIRST_LAYER, PaperCell
+from bayesprune.report import plots, plots_compared
+from bayesprune.reproduce.bmr import EPOCH, FIRST_LAYER, PaperCell
 
 MEASURES = {"accuracy": "accuracy", "ece_quantile": "ECE, 20 equal-mass bins", "nll": "NLL (nats)"}
 
@@ -32,10 +32,10 @@ def draw_all(found: cells.Found, folder: Path) -> None:
             first = min(cell.seed for cell in here if cell.net == net)
             kernels = {c.method: _kernel(c, folder) for c in here if (c.net, c.seed) == (net, first)}
             if known := {method: kernel for method, kernel in kernels.items() if kernel is not None}:
-                plots.save(plots_grid.heat_maps(known), folder / f"{dataset}_4_first_layer_{net}.png")
+                plots.save(plots_compared.heat_maps(known), folder / f"{dataset}_4_first_layer_{net}.png")
 
 
-def curves(found: cells.Found) -> plots_grid.Figure:
+def curves(found: cells.Found) -> plots_compared.Figure:
     """Figure 1: accuracy, calibration error and NLL on the test rows while training; thin lines are seeds."""
     panels = {
         (title, net): {
@@ -45,18 +45,18 @@ def curves(found: cells.Found) -> plots_grid.Figure:
         for name, title in MEASURES.items()
         for net in _nets(found)
     }
-    return plots_grid.curves(panels, "epoch")
+    return plots_compared.courses(panels, "epoch")
 
 
-def shares(found: cells.Found) -> plots_grid.Figure:
+def shares(found: cells.Found) -> plots_compared.Figure:
     """Figure 2: the share of prunable weights that BMR has cut, every seed; a dot at the end: those that nothing uses."""
     cut = {net: _of(found, net, "bmr", with_="prune") for net in _nets(found)}
     pruned = {net: [_pruned(record) for record in records] for net, records in cut.items()}
     unused = {net: [1 - record["connected"] for record in records if "connected" in record] for net, records in cut.items()}
-    return plots_grid.shares(pruned, unused)
+    return plots_compared.shares(pruned, unused)
 
 
-def distributions(found: cells.Found) -> plots_grid.Figure:
+def distributions(found: cells.Found) -> plots_compared.Figure:
     """Figure 3: for each kernel, the share of weights whose absolute posterior mean is at most x; the first seed.
 
     Records from before there were quantiles in them have no panel.
@@ -66,7 +66,7 @@ def distributions(found: cells.Found) -> plots_grid.Figure:
         for net in _nets(found)
         for method in _methods(found, net)
     }
-    return plots_grid.distributions({pair: sites for pair, sites in firsts.items() if sites})
+    return plots_compared.distributions({pair: sites for pair, sites in firsts.items() if sites})
 
 
 def _nets(found: Iterable[PaperCell]) -> list[str]:

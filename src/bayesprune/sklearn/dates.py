@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from bayesprune.core.given import GivenColumn, GivenFrame, GivenTable
-from bayesprune.data.tables.texts import a_date
+from bayesprune.data.tables.columns import a_date
 from bayesprune.sklearn.clocks import Clock, as_offset, clock_of, on_clock
 
 HELD = ("date", "datetime", "datetime64")  # as pandas infers objects

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float64, Shaped
 
 from bayesprune.core.given import GivenColumn, GivenFrame
+from bayesprune.data.tables.columns import beside_a_number
 from bayesprune.data.tables.reading import are_codes
-from bayesprune.data.tables.texts import beside_a_number
 from bayesprune.sklearn.clocks import Clock
 from bayesprune.sklearn.dates import HELD, NO_DATES, as_days, dates_of, fit_clock, kind_of
 

@@ -12,8 +12,7 @@ from bayesprune.model.likelihoods.protocol import Likelihood
 from bayesprune.sklearn import gaps, network
 from bayesprune.sklearn.base import Tried
 from bayesprune.sklearn.budget import Budget
-from bayesprune.sklearn.counted import are_counts
-from bayesprune.sklearn.tails import costs_the_mean, is_heavy, is_tied
+from bayesprune.sklearn.tails import are_counts, costs_the_mean, is_heavy, is_tied
 
 # Of the variance of y, that the mean may be foreseen worse under a law than without it: five points of R².
 WORSE = 0.05

@@ -15,24 +15,10 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from bayesprune.core.given import GivenTable
 from bayesprune.core.numbers import without_mask
 from bayesprune.data.tables.reading import is_declared
-from bayesprune.sklearn.categories import are_read_by_means, warn_of_names, warn_of_strangers, zeros_and_ones
+from bayesprune.sklearn import frames, levels
 from bayesprune.sklearn.dates import DateParts
-from bayesprune.sklearn.frames import (
-    Kinds,
-    check_digits,
-    check_frame,
-    check_no_dates,
-    check_no_moments,
-    in_order,
-    is_frame,
-    kinds_of,
-    names_of,
-    of_kinds,
-    of_polars,
-    warn_of_numbers,
-    with_clocks,
-)
-from bayesprune.sklearn.levels import LevelMeans, places_of_names, targets_of
+from bayesprune.sklearn.frames import Kinds, is_frame
+from bayesprune.sklearn.levels import LevelMeans
 from sklearn import config_context
 
 NUMBERS, NAMES = "numbers", "names"  # of a part of the encoder, and of one for each column of them, before its place
@@ -72,11 +58,11 @@ class Reading(NamedTuple):
             return X if self.medians is None or not np.isnan(X).any() else np.where(np.isnan(X), self.medians, X)
         with warnings.catch_warnings(), config_context(transform_output="default"):
             warnings.filterwarnings("ignore", "Found unknown categories")  # they count as rare ones, as the docstring says
-            frame = of_kinds(self._framed(X), self.kinds)
+            frame = frames.of_kinds(self._framed(X), self.kinds)
             found = self.encoder.transform(frame)
         columns = self.columns or ()  # without a frame there are no texts
         for place in self.kinds.texts:
-            warn_of_strangers(columns[place], frame.iloc[:, place], self.encoder.named_transformers_[str(place)])
+            levels.warn_of_strangers(columns[place], frame.iloc[:, place], self.encoder.named_transformers_[str(place)])
         for column in self.twofold:
             found[~frame.iloc[:, column.place].isin(column.known).to_numpy(), column.number] = column.share
         return found
@@ -108,7 +94,7 @@ def of_numbers(x: Float[np.ndarray, "rows numbers"]) -> Reading:
 def is_encoded(X: object) -> bool:
     """Whether rows are to be encoded: a frame with texts, categories, dates or gaps, or an array of floats with gaps."""
     if is_frame(X):
-        return any(kinds_of(X)) or bool(X.isna().to_numpy().any())
+        return any(frames.kinds_of(X)) or bool(X.isna().to_numpy().any())
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and bool(np.isnan(X).any())
 
 
@@ -142,23 +128,23 @@ def fit_reading(
 
     """
     y = np.ravel(y) if np.shape(y)[1:] == (1,) else y
-    kinds = with_clocks(X, kinds_of(X)) if is_frame(X) else Kinds()
-    frame = of_kinds(X, kinds)
+    kinds = frames.with_clocks(X, frames.kinds_of(X)) if is_frame(X) else Kinds()
+    frame = frames.of_kinds(X, kinds)
     for place in kinds.texts:
         # Declared categories may be written numbers.
-        if is_declared(X.iloc[:, place]) or not warn_of_numbers(X.columns[place], frame.iloc[:, place]):
-            warn_of_names(X.columns[place], frame.iloc[:, place])
+        if is_declared(X.iloc[:, place]) or not frames.warn_of_numbers(X.columns[place], frame.iloc[:, place]):
+            levels.warn_of_names(X.columns[place], frame.iloc[:, place])
     numbers = [place for place in range(frame.shape[1]) if place not in (*kinds.texts, *kinds.dates)]
     parts: list[tuple[str, Any, list[int]]] = []
     if numbers:
         amounts = frame.iloc[:, numbers].to_numpy(np.float64, na_value=np.nan) if is_frame(X) else frame
         parts.append((NUMBERS, SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True), numbers))
-        coded = places_of_names(amounts, y, labels, seed) if coded is None else coded
+        coded = levels.places_of_names(amounts, y, labels, seed) if coded is None else coded
         parts += [(f"{NAMES} {numbers[place]}", LevelMeans(labels, seed), [numbers[place]]) for place in coded]
-    can_have_means = np.ndim(y) == 1 and targets_of(y, labels) is not None
+    can_have_means = np.ndim(y) == 1 and levels.targets_of(y, labels) is not None
     for place in kinds.texts:
-        by_means = can_have_means and are_read_by_means(frame.iloc[:, place])
-        parts.append((str(place), LevelMeans(labels, seed, texts=True) if by_means else zeros_and_ones(), [place]))
+        by_means = can_have_means and levels.are_read_by_means(frame.iloc[:, place])
+        parts.append((str(place), LevelMeans(labels, seed, texts=True) if by_means else levels.zeros_and_ones(), [place]))
     parts += [(str(place), DateParts(), [place]) for place in kinds.dates]
     encoder = ColumnTransformer(parts, sparse_threshold=0.0)
     with config_context(transform_output="default"):  # whatever is set for all transformers
@@ -198,10 +184,10 @@ class WithRows:
         """Rows to fit as numbers, and their targets, checked; draws the seed, and learns how rows are read."""
         coded = None
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        check_no_moments(X)
-        check_frame(X := _with_gaps(of_polars(X)))
-        check_digits(X, "X")
-        self._names = names_of(X)
+        frames.check_no_moments(X)
+        frames.check_frame(X := _with_gaps(frames.of_polars(X)))
+        frames.check_digits(X, "X")
+        self._names = frames.names_of(X)
         if not is_encoded(X):
             try:
                 x, y = validate_data(self, X, y, dtype=FLOATS, ensure_min_samples=2, **checks)
@@ -211,7 +197,7 @@ class WithRows:
                 raise ValueError(
                     f"{error}. Texts are read of a pandas DataFrame: its columns know what is text and what is not."
                 ) from None
-            coded = places_of_names(x, y, labels, self._seed)
+            coded = levels.places_of_names(x, y, labels, self._seed)
             if not coded:
                 self._reading = of_numbers(x)
                 return x, y
@@ -226,12 +212,12 @@ class WithRows:
         """Rows to predict, checked."""
         check_is_fitted(self)
         if self._reading.columns is None:
-            check_no_moments(X)
-        check_frame(X := _with_gaps(of_polars(without_mask(X, "X"))))
-        X = in_order(X, self._names)
+            frames.check_no_moments(X)
+        frames.check_frame(X := _with_gaps(frames.of_polars(without_mask(X, "X"))))
+        X = frames.in_order(X, self._names)
         if self._reading.encoder is None:
             for place in range(X.shape[1]) if is_frame(X) else ():
-                check_no_dates(X.columns[place], X.iloc[:, place])
+                frames.check_no_dates(X.columns[place], X.iloc[:, place])
             rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
             return self._reading.apply(rows)  # type: ignore[no-any-return]
         if self._reading.columns is None and not is_frame(X):

@@ -19,7 +19,6 @@ from bayesprune.sklearn.annealing import is_auto
 from bayesprune.sklearn.base import SparseNetwork, Tried
 from bayesprune.sklearn.choosing import Judged
 from bayesprune.sklearn.conformal import known, scores_of_numbers, threshold
-from bayesprune.sklearn.distribution import PredictiveDistribution
 from bayesprune.sklearn.fits import refuse_others, undone_if_it_fails
 from bayesprune.sklearn.frames import check_digits
 from bayesprune.sklearn.thresholds import found_by_whole_rows
@@ -27,7 +26,7 @@ from bayesprune.sklearn.thresholds import found_by_whole_rows
 Values = Float64[np.ndarray, "rows *outputs"]
 
 
-class BayesianSparseRegressor(RegressorMixin, PredictiveDistribution, SparseNetwork):
+class BayesianSparseRegressor(RegressorMixin, densities.PredictiveDistribution, SparseNetwork):
     """A sparse Bayesian multi-layer perceptron for real targets, counts or shares, with their uncertainty.
 
     A `BNN`, by default with learned noise, is fitted by `fit_svi` to standardised columns and cut once; predictions are

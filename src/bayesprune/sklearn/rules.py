@@ -17,7 +17,7 @@ from bayesprune.core.numbers import is_constant
 from bayesprune.features.copies import shrunk_covariance
 from bayesprune.sklearn import worth
 from bayesprune.sklearn.base import SparseNetwork
-from bayesprune.sklearn.trials import best_of, fit_seeded, judge_of
+from bayesprune.sklearn.worth import best_of, fit_seeded, judge_of
 
 ROUNDING = 1e-9  # of the largest importance: differences below it are none
 

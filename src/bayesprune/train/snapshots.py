@@ -13,7 +13,7 @@ from bayesprune.core.files import make_folder, reading, write_atomically
 from bayesprune.core.formats import pack_tensors, read_tensors
 from bayesprune.core.send import send
 from bayesprune.posteriors.params import stems
-from bayesprune.report.packing import pack, unpack
+from bayesprune.report.saved_fit import pack, unpack
 from bayesprune.train.processes import ALONE, Alone, Together
 from bayesprune.train.result import Moment
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesprune.data.tables import schema as schemas
+from bayesprune.data.tables import own
 from bayesprune.data.tables.own import load_own
 from bayesprune.data.tables.reading import read_frame
 
@@ -46,7 +46,7 @@ def test_a_table_is_read_alike_from_every_kind_of_file(ending: str, csv: Path) -
 
 def test_a_new_file_is_read_by_what_was_found(csv: Path, tmp_path: Path) -> None:
     schema = load_own(csv, "kind").schema
-    again = schemas.from_json(json.loads(json.dumps(schemas.to_json(schema))))
+    again = own.from_json(json.loads(json.dumps(own.to_json(schema))))
     assert again == schema
     new = tmp_path / "new.csv"
     frame = table().iloc[:5]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesprune.data.tables.exposure import as_exposures
-from bayesprune.data.tables.target import Target, guess, infer_target
+from bayesprune.data.tables.target import Target, as_exposures, guess, infer_target
 
 TRAIN = np.arange(4)
 

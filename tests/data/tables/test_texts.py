@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from bayesprune.data.tables.texts import check_names
+from bayesprune.data.tables.columns import check_names
 
 AGES = [str(age) for age in range(20, 71)]
 

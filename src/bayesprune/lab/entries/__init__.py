@@ -1,1 +1,1 @@
-"""The methods of a comparison, one file for each way to train; a new file is found by its ``ENTRIES``: name -> entry."""
+"""The methods of a comparison, by when they cut; a new file is found by its ``ENTRIES``: name -> entry."""
