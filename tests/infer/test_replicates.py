@@ -49,7 +49,7 @@ def test_each_replication_is_the_fit_of_its_own_key(bnn, data, rng_key) -> None:
     settings = {"num_steps": 11, "batch_size": 16, "optimizer": OPTIMIZER, "progress": False}
     fits = bp.fit_replicates(rng_key, bnn, data, **settings)
     for r, key in enumerate(jax.random.split(rng_key, REPLICATES)):
-        alone = bp.fit_svi(key, bnn, bp.Dataset(data.x[r], data.y[r]), kl_weight=1.0, estimator="weight", **settings)
+        alone = bp.fit_svi(key, bnn, bp.Dataset(data.x[r], data.y[r]), **settings)
         np.testing.assert_allclose(fits.losses[r], alone.losses, rtol=1e-4)
         for name, value in alone.params.items():
             np.testing.assert_allclose(fits.params[name][r], value, rtol=1e-3, atol=1e-5)
@@ -73,7 +73,7 @@ def test_optimisers_that_ask_for_more_do_what_they_do_alone(optimizer, bnn, data
     fits = bp.fit_replicates(rng_key, bnn, data, **settings)
     last = bp.Dataset(data.x[-1], data.y[-1])
     key = jax.random.split(rng_key, REPLICATES)[-1]
-    alone = bp.fit_svi(key, bnn, last, kl_weight=1.0, estimator="weight", **settings)
+    alone = bp.fit_svi(key, bnn, last, **settings)
     np.testing.assert_allclose(fits.losses[-1], alone.losses, rtol=1e-4)
     for name, value in alone.params.items():
         np.testing.assert_allclose(fits.params[name][-1], value, rtol=1e-3, atol=1e-5)
@@ -89,7 +89,9 @@ def test_an_optimiser_that_noise_misleads_is_refused(bnn, data, rng_key) -> None
 @pytest.mark.slow
 def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
     for num_steps in (1, 7, 501):
-        bp.fit_replicates(rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, progress=False)
+        bp.fit_replicates(
+            rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, kl_weight=1.0, progress=False
+        )
     assert side_by_side.cache_info().currsize >= 1
     assert all(run._cache_size() == 1 for _, run, *_ in [_latest(bnn, data)])
 

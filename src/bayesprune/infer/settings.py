@@ -84,7 +84,7 @@ def weight_of(optimizer: object, planned: Any, given: object) -> Any:
 
 def planned(
     plan: Plan, program: Trainable, num_rows: int, num_steps: int, optimizer: Any, kl_weight: Any, estimator: Any
-) -> tuple[Kernel, Callable[[jax.Array], Any], Any]:
+) -> tuple[Any, Callable[[jax.Array], Any], Any]:
     """The kernel, the divergence's weight and the bound of a fit: as given, else as its course has them."""
     if optimizer is None:
         optimizer = plan.optimizer if plan.optimizer_for is None else plan.optimizer_for(program)
