@@ -88,10 +88,9 @@ def test_an_optimiser_that_noise_misleads_is_refused(bnn, data, rng_key) -> None
 
 @pytest.mark.slow
 def test_one_compilation_serves_any_number_of_steps(bnn, data, rng_key) -> None:
+    settings = {"batch_size": 16, "optimizer": OPTIMIZER, "estimator": "weight", "kl_weight": 1.0, "progress": False}
     for num_steps in (1, 7, 501):
-        bp.fit_replicates(
-            rng_key, bnn, data, num_steps=num_steps, batch_size=16, optimizer=OPTIMIZER, kl_weight=1.0, progress=False
-        )
+        bp.fit_replicates(rng_key, bnn, data, num_steps=num_steps, **settings)
     assert side_by_side.cache_info().currsize >= 1
     assert all(run._cache_size() == 1 for _, run, *_ in [_latest(bnn, data)])
 
