@@ -139,7 +139,7 @@ WIDE, NARROW = 400, 20
         (bp.priors.Gaussian(0.1), WIDE, 0.04),
         (bp.priors.Gaussian(0.2), WIDE, 2 / WIDE / 0.2),
         (bp.priors.Gaussian(0.2, centred=True), WIDE, 2 / WIDE),
-        (bp.priors.GaussianSlab(), NARROW, 2 / NARROW / np.e),
+        (bp.priors.GaussianSlab(slab_scale=10.0), NARROW, 2 / NARROW / 10),
         (bp.priors.DiracSlab(slab_scale=2.0), WIDE, 1 / WIDE),
         (bp.priors.ScaleMixture(), WIDE, 2 / WIDE),
         (bp.priors.LogUniform(), WIDE, 2 / WIDE),
