@@ -262,10 +262,10 @@ print(f"\nfigure: shrinkage.png in {os.path.relpath(OUT)}")
 #   together at the prior's. Cutting what is shrunk leaves 21 of 128 units and a tenth of the weights, and costs no test
 #   image. Evidence for the weights that are left, at once, takes half of them and costs six images: nothing learns on
 #   after it.
-# - Flat with BMR, cut on the way, has the fewest weights and the best scores; its units and inputs fall because the last
-#   weight that led through them fell.
+# - Flat with BMR, cut on the way, has the best scores with 236 weights; its units and inputs fall because the last weight
+#   that led through them fell. The spike and slab keeps fewer, 178, and loses seventeen images by it.
 # - The spike and slab and the normal-Jeffreys prior, whose scales are of a layer's inputs (the horseshoe's are of its
-#   outputs), switch inputs off by themselves: about 48 and 27 of 64 stay. The horseshoe keeps all of them.
+#   outputs), switch inputs off by themselves: 38 and 25 of 64 stay. The horseshoe keeps all of them.
 # - The spike and slab's gates are slow: after 3,000 steps its bound is still above that of no inputs, of which a fit warns.
 # - Single weights buy bytes, units buy arithmetic too: the horseshoe's 21 units have the fewest FLOPs, though not the fewest
 #   weights. What that is in time, on nets that are large enough for it to matter: `benchmarks/compaction.md`.
