@@ -48,14 +48,17 @@ test test-slow test-all: export JAX_DISABLE_MOST_OPTIMIZATIONS ?= 1
 OLD_XLA = $(shell $(BIN)/python -c "import jaxlib.version as v; print(int(v.__version_info__ < (0, 11)))" 2>/dev/null)
 test test-slow test-all: export XLA_FLAGS ?= $(if $(filter 1,$(OLD_XLA)),--xla_cpu_use_fusion_emitters=false) \
 	--xla_cpu_parallel_codegen_split_count=1
+EVERY_TYPE = --jaxtyping-packages=bayesprune,beartype.beartype
 test: $(VENV)/.ready  ## the fast tests and doctests
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
+# Checking every type takes a fifth of the time: here it is for the main roads, before a release for all.
 test-slow: $(VENV)/.ready  ## the tests that take minutes
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not every" --jaxtyping-packages=bayesprune,beartype.beartype
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not every"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "slow and not every" $(EVERY_TYPE) tests/test_modes.py
 
 test-all: $(VENV)/.ready  ## these with every case of every test: before a release
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow --jaxtyping-packages=bayesprune,beartype.beartype
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow $(EVERY_TYPE)
 
 unlocked:  ## the fast tests under versions outside the lock: make unlocked WITH="jax==0.10.0 jaxlib==0.10.0"
 	$(PYTHON) -m venv .venv-unlocked
