@@ -183,3 +183,21 @@ def test_points_have_a_rate_of_their_own(points, rng_key) -> None:
             for course in (bp.courses.Standard(), bp.courses.Standard(rate=rate), bp.courses.Standard(rate=0.02))
         ]
         assert np.array_equal(*losses[:2]) and not np.array_equal(*losses[1:])
+
+
+@pytest.mark.slow
+def test_the_share_of_the_rate_goes_with_weights_that_a_shrunk_loop_keeps(rng_key) -> None:
+    """Fewer units, the same steps as with whole arrays."""
+    x = np.random.default_rng(0).normal(size=(120, 90)).astype(np.float32)
+    data = bp.Dataset(x, (x[:, 0] > 0).astype(np.int32))
+    bnn = bp.BNN(bp.nets.MLP((60,), 2), prior=bp.priors.Gaussian(), likelihood=bp.likelihoods.Categorical(), input_shape=(90,))
+    assert bp.courses.Standard().rate_for(bnn) < 0.04
+    settings = {"num_steps": 60, "batch_size": 60, "every": 10, "progress": False}
+    units = bp.methods.Cut(score="snr", density=0.1, scope="unit")
+    masked, shrunk = (
+        bp.fit_svi(rng_key, bnn, data, sparsifier=units, storage=storage, **settings) for storage in ("masked", "compact")
+    )
+    assert 0 < sum(int(alive.sum()) for alive in shrunk.mask.values()) < 0.2 * 90 * 60
+    for name, value in masked.params.items():
+        np.testing.assert_allclose(shrunk.params[name], value, rtol=1e-3, atol=1e-5)
+    assert programs.same_bits(masked.mask, shrunk.mask)
