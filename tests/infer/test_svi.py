@@ -41,7 +41,7 @@ def test_minibatches_estimate_the_loss_of_all_rows(rng_key) -> None:
 
 @pytest.mark.slow
 def test_the_losses_are_the_bound_whatever_weighs_the_divergence(rng_key) -> None:
-    """Of (4.1) with beta_t = 1; what beta_t does to the steps is tested beside `train.evidence`."""
+    """Of (4.1) with beta_t = 1; what beta_t does to the steps is tested beside `train.objective`."""
     data, _ = programs.line()
     start = {"w_auto_loc": jnp.array([1.0, 0.2, -0.5]), "w_auto_scale": jnp.full(3, 0.1)}
     still = {"optimizer": optax.sgd(0.0), "init_params": start, "num_steps": 1}
