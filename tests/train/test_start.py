@@ -10,6 +10,7 @@ from tests.infer import programs
 
 import bayesprune as bp
 from bayesprune.posteriors.mean_field import MeanField
+from bayesprune.prune.choose import allocate
 from bayesprune.train.start import dead_so_far, start_mask
 
 DATA = programs.classes(rows=40)
@@ -26,7 +27,7 @@ def fit(key, mask, sparsifier):
 @pytest.mark.slow
 def test_a_mask_of_the_same_counts_is_taken_as_it_is(rng_key) -> None:
     sparsifier = bp.methods.SSVI(0.5)
-    counts = bp.prune.allocate.allocate(SHAPES, 0.5)
+    counts = allocate(SHAPES, 0.5)
     rng = np.random.default_rng(0)
     mask = {s: rng.permutation(np.arange(np.prod(shape)) < counts[s]).reshape(shape) for s, shape in SHAPES.items()}
     result = fit(rng_key, mask, sparsifier)
