@@ -88,13 +88,12 @@ class Standard:
     def optimizer(self, num_steps: int, program: Trainable | None = None) -> optax.GradientTransformation:
         """AdaBelief whose rate falls; of a program whose weights have a smaller one by `rate_for`, theirs is a share of it."""
         rate = RATE if self.rate is None else self.rate
-        falling = optax.adabelief(optax.cosine_decay_schedule(rate, num_steps))
-        if program is None or (of_weights := self.rate_for(program)) == rate:
-            return falling
-        if is_of_points(program):
-            return optax.adabelief(optax.cosine_decay_schedule(of_weights, num_steps))
+        of_weights = rate if program is None else self.rate_for(program)
+        falling = lambda first: optax.adabelief(optax.cosine_decay_schedule(first, num_steps))  # noqa: E731
+        if program is None or of_weights == rate or is_of_points(program):
+            return falling(of_weights)
         sites = frozenset(str(spec.path) for spec in getattr(program, "layout", ()))
-        return optax.chain(falling, optax.masked(optax.scale(of_weights / rate), functools.partial(weights_of, sites)))
+        return optax.chain(falling(rate), optax.masked(optax.scale(of_weights / rate), functools.partial(weights_of, sites)))
 
     def plan(self, num_steps: int, begun: bool = False) -> Plan:
         """The course over so many steps."""
