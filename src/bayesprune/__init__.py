@@ -16,7 +16,8 @@ from bayesprune.infer.from_trained import from_trained
 from bayesprune.infer.laplace import laplace
 from bayesprune.infer.observed import sample_targets
 from bayesprune.infer.predict import predict, predict_draws
-from bayesprune.infer.price import Price, price
+from bayesprune.infer.pricing.price import price
+from bayesprune.infer.pricing.record import Price
 from bayesprune.infer.prune_layers import prune_layers
 from bayesprune.infer.recalibrate import recalibrate
 from bayesprune.infer.refit_noise import refit_noise

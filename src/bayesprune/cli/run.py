@@ -14,7 +14,8 @@ from bayesprune.cli.results import draw
 from bayesprune.cli.run_settings import RunSettings
 from bayesprune.core.files import reading
 from bayesprune.core.lock import alone_in
-from bayesprune.infer.price import Price, price
+from bayesprune.infer.pricing.price import price
+from bayesprune.infer.pricing.record import Price
 from bayesprune.infer.svi import fit_svi
 from bayesprune.report import runs
 from bayesprune.train.checkpoints import latest

@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from bayesprune.core.checks import check_integer, check_key, check_name, check_positive, unknown_name
 from bayesprune.core.given import GivenParams, GivenRows, RandomKey
 from bayesprune.core.send import send
 from bayesprune.core.streams import OfACurvature, stream
@@ -18,31 +17,29 @@ from bayesprune.infer.curvature.gaussians import (
     FoundGaussian,
     WeightGaussian,
     bases_of,
-    check_share,
-    groups_of,
-    groups_of_scales,
     of_all,
     of_diagonal,
     of_kronecker,
     positive,
 )
-from bayesprune.infer.curvature.of_trained import KnownWeights, known, latents_of
-from bayesprune.infer.curvature.over_rows import STRUCTURES, check_bytes, directions, log_density, sum_over_rows
+from bayesprune.infer.curvature.laid_out import LaidOut, lay_out_laplace
+from bayesprune.infer.curvature.of_trained import KnownWeights
+from bayesprune.infer.curvature.over_rows import (
+    Pass,
+    Sums,
+    directions,
+    sum_over_rows,
+)
 from bayesprune.infer.curvature.reach import Draws, in_reach
-from bayesprune.infer.data import check_program_data
-from bayesprune.infer.predict import check_bnn
 from bayesprune.model.bnn import BNN
 from bayesprune.model.families import CorrelatedFamily, MeanFieldFamily
 from bayesprune.model.layout import ParamSpec
-from bayesprune.model.shapes import is_shape
 from bayesprune.posteriors.correlated import Correlated
 from bayesprune.posteriors.mean_field import MeanField
 from bayesprune.posteriors.params import CHOSEN
 from bayesprune.posteriors.rows_and_columns import marginal
 from bayesprune.train.result import FitResult
 
-CURVATURES = ("diag", "kron", "full", "last_layer")
-VARIANCES = ("conditional", "marginal")
 REFERENCE = "daxberger2021laplace"
 
 
@@ -127,100 +124,32 @@ def laplace(
 
     Source: MacKay (1992); Daxberger et al. (2021); Dhahri et al. (2024) for pruning by it.
     """
-    rng_key = check_key(rng_key)
-    check_bnn(bnn)
-    variances = _check(curvature, structure, variances, num_draws)
-    check_share(prior_precision, curvature)
-    check_integer(max_bytes, "max_bytes")
-    if excess is not None:
-        check_positive(excess, "excess")
-    if not is_shape(bnn.output_shape):
-        raise ValueError("laplace is of a network of one output array: choose one by output= of the BNN.")
-    data = check_program_data(bnn, data, "data")
-    held_out = _held_out(bnn, eval_data, prior_precision)
-    form, specs = _form_of(bnn, curvature, variances)
-    shapes = {str(s.path): s.shape for s in bnn.layout if s.bayesian}
-    wanted = {site: spec.shape for site, spec in specs.items()}
-    last = {str(s.path): s.shape for s in bnn.layout if s.bayesian and s.path.is_last}
-    check_bytes("full" if form == "full" and curvature == "diag" else curvature, wanted, shapes, last, max_bytes)
-    whole = known(bnn, params_or_fit, data)
-    weights = {site: whole.trained.weights[site] for site in specs}
-    rest = {site: value for site, value in whole.trained.weights.items() if site not in specs}
-    trained = whole.trained._replace(weights=weights, points=whole.trained.points | rest)
-    density = log_density(bnn, latents_of(bnn, whole.params))
-    if structure == "exact":
-        sums = hessian(bnn, trained, data, density, diagonal=form == "diag")
-    else:
-        find = directions(density, structure, num_draws)
-        sums = sum_over_rows(rng_key, trained, data, density, find, *FORMS[form](bnn, trained, data))
-    asked = _asked(whole, specs, form, prior_precision)
-    posterior = partial(
-        _posterior, _prepared(sums.form, form), form=form, marginal=variances == "marginal", joint=curvature != "diag"
-    )
-    draws = Draws(stream(rng_key, OfACurvature.DRAWING), bnn, trained, density, {s: send(whole.nodes[s].unit) for s in specs})
+    laid = lay_out_laplace(dict(locals()))
+    return settled(laid, curvature_of(laid, laid.data).total())
+
+
+def curvature_of(laid: LaidOut, data: Dataset) -> Pass:
+    """The pass over these rows that sums up their second derivatives."""
+    bnn, trained, density = laid.bnn, laid.trained, laid.density
+    if laid.structure == "exact":
+        return hessian(bnn, trained, data, density, diagonal=laid.form == "diag")
+    find = directions(density, laid.structure, laid.num_draws)
+    return sum_over_rows(laid.rng_key, trained, data, density, find, *FORMS[laid.form](bnn, trained, data))
+
+
+def settled(laid: LaidOut, sums: Sums) -> FitResult:
+    """The posterior of this curvature: its precisions chosen, and in reach of draws."""
+    bnn, whole, asked, specs = laid.bnn, laid.whole, laid.asked, laid.specs
+    prepared = _prepared(sums.form, laid.form)
+    posterior = partial(_posterior, prepared, form=laid.form, marginal=laid.marginal, joint=laid.joint)
+    units = {site: send(whole.nodes[site].unit) for site in specs}
+    draws = Draws(stream(laid.rng_key, OfACurvature.DRAWING), bnn, laid.trained, laid.density, units)
     best = posterior(asked)
-    found, notes = in_reach(best, posterior, asked, draws, lambda found: _nodes(found, whole), data, held_out, excess)
+    nodes = lambda found: _nodes(found, whole)  # noqa: E731
+    found, notes = in_reach(best, posterior, asked, draws, nodes, laid.data, laid.held_out, laid.excess)
     params, nats = _params(bnn, whole, specs, found, asked), float(sums.log_likelihood)
     history = {"laplace/prior_precision": best.delta, "laplace/log_likelihood": np.asarray([nats])} | notes
     return FitResult(params, None, np.asarray([-nats - best.evidence], np.float32), whole.mask, history)
-
-
-def _check(curvature: str, structure: str, variances: str | None, num_draws: int | None) -> str:
-    """Refuse unknown names, and what does not go together. The kind of variances."""
-    for name, value, names in (("curvature", curvature, CURVATURES), ("structure", structure, STRUCTURES)):
-        if value not in names:
-            elsewhere = "It is a curvature=." if name == "structure" and value in CURVATURES else ""
-            raise unknown_name(name, str(value), names, elsewhere)
-    default = "conditional" if curvature in ("diag", "kron") else "marginal"
-    variances = default if variances is None else variances
-    check_name("variances", variances, VARIANCES)
-    if curvature == "kron" and variances == "marginal":
-        raise ValueError(
-            "variances='marginal' needs the curvature across arrays, which curvature='kron' leaves out: those of its arrays "
-            "are given the others. Take curvature='full'."
-        )
-    if curvature == "kron" and structure == "exact":
-        raise ValueError("structure='exact' has no Kronecker product: take structure='ggn', or curvature='full'.")
-    if num_draws is not None:
-        check_integer(num_draws, "num_draws")
-        if structure != "ggn":
-            raise ValueError(f"num_draws is of structure='ggn', got structure={structure!r}: leave it out.")
-    return variances
-
-
-def _held_out(bnn: BNN, eval_data: GivenRows | None, prior_precision: str | float | int) -> Dataset | None:
-    if eval_data is None:
-        return None
-    if not isinstance(prior_precision, str) or prior_precision == "own":
-        raise ValueError(
-            f"eval_data chooses the precision, and prior_precision={prior_precision!r} gives it: leave one of them out."
-        )
-    return check_program_data(bnn, eval_data, "eval_data")
-
-
-def _form_of(bnn: BNN, curvature: str, variances: str) -> tuple[str, dict[str, ParamSpec]]:
-    """The form of the sum, and the arrays that it is of, in the order that JAX gives the leaves of a dict."""
-    specs = {str(spec.path): spec for spec in bnn.layout if spec.bayesian}
-    if curvature == "last_layer":
-        specs = {site: spec for site, spec in specs.items() if spec.path.is_last}
-        if not specs:
-            raise ValueError("curvature='last_layer': no weight of the last layer is Bayesian: see bayesian= of the BNN.")
-    full = curvature in ("full", "last_layer") or variances == "marginal"
-    return "full" if full else curvature, {site: specs[site] for site in sorted(specs)}
-
-
-def _asked(whole: KnownWeights, specs: Mapping[str, ParamSpec], form: str, share: str | float | int) -> Asked:
-    """The weights, and who of them shares a precision."""
-    scales = {site: np.asarray(np.multiply(whole.nodes[site].prior_scale, whole.nodes[site].unit)) for site in specs}
-    if share == "own":
-        groups, start = groups_of_scales(scales, form)
-    else:
-        groups = groups_of(specs, share if isinstance(share, str) else "layer")
-        start = np.ones(len(groups.names))
-        for site, scale in scales.items():
-            start[groups.members[site]] = float(np.mean(scale)) ** -2.0 if isinstance(share, str) else share
-    weights = {site: np.asarray(whole.trained.weights[site], np.float64) for site in specs}
-    return Asked(weights, groups, start, chosen=isinstance(share, str) and share != "own")
 
 
 def _prepared(curvature: Any, form: str) -> Any:

@@ -55,7 +55,7 @@ def summed(kind, structure, form, num_draws=None, key=0):
     bnn, trained, data = at_weights(kind)
     density = log_density(bnn, {})
     find = directions(density, structure, num_draws)
-    return trained, sum_over_rows(jax.random.key(key), trained, data, density, find, *FORMS[form](bnn, trained, data))
+    return trained, sum_over_rows(jax.random.key(key), trained, data, density, find, *FORMS[form](bnn, trained, data)).total()
 
 
 @pytest.mark.slow_cases(2)
@@ -90,9 +90,9 @@ def test_25_3_of_classes_is_diag_p_minus_p_p(rng_key) -> None:
 def test_exact_is_the_hessian() -> None:
     bnn, trained, data = at_weights()
     expected = brute(bnn, trained, data, "exact")
-    found = hessian(bnn, trained, data, log_density(bnn, {}), diagonal=False)
+    found = hessian(bnn, trained, data, log_density(bnn, {}), diagonal=False).total()
     np.testing.assert_allclose(found.form, expected, rtol=1e-3, atol=1e-3)
-    diagonal = hessian(bnn, trained, data, log_density(bnn, {}), diagonal=True).form
+    diagonal = hessian(bnn, trained, data, log_density(bnn, {}), diagonal=True).total().form
     flat = np.concatenate([np.ravel(diagonal[site]) for site in sorted(diagonal)])
     np.testing.assert_allclose(flat, np.diag(expected), rtol=1e-3, atol=1e-3)
 
@@ -176,7 +176,7 @@ def test_convolutions_dead_weights_and_chunks(dead) -> None:
     density = log_density(bnn, {})
     trained, find = Trained(values, {}, {}, alive), directions(density, "empirical", None)
     found, factors = (
-        sum_over_rows(jax.random.key(0), trained, data, density, find, *FORMS[form](bnn, trained, data)).form
+        sum_over_rows(jax.random.key(0), trained, data, density, find, *FORMS[form](bnn, trained, data)).total().form
         for form in ("diag", "kron")
     )
     living = {site: jnp.where(alive[site], w, 0) for site, w in values.items()}

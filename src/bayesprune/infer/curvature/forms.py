@@ -23,6 +23,7 @@ from bayesprune.infer.curvature.over_rows import (
     LogDensity,
     OfDirections,
     OfRows,
+    Pass,
     Sums,
     Trained,
     gradients_of,
@@ -182,7 +183,7 @@ def _some(data: Dataset) -> Any:
 ROWS, VECTORS = 128, 16  # rows of a chunk, and unit vectors that go through them at once
 
 
-def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diagonal: bool) -> Sums:
+def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diagonal: bool) -> Pass:
     """H = -d² log p(D | w) / dw², of all weights together, or its diagonal; and the log likelihood.
 
     A product of the whole data set for every weight: for small networks. Off a maximum it has negative eigenvalues.
@@ -195,16 +196,20 @@ def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diag
 
     @jax.jit
     @by_one_thread
-    def chunk(x: ArrayTree, y: ArrayTree) -> tuple[jax.Array, jax.Array]:
+    def chunk(total: Sums, x: ArrayTree, y: ArrayTree) -> Sums:
         def column(index: jax.Array) -> jax.Array:
             unit = jnp.zeros_like(flat).at[index].set(1.0)
             product = -jax.jvp(jax.grad(lambda w: nats(w, x, y)), (flat,), (unit,))[1]
             return product[index] if diagonal else product
 
-        return jax.lax.map(column, jnp.arange(flat.size), batch_size=VECTORS), nats(flat, x, y)
+        columns = jax.lax.map(column, jnp.arange(flat.size), batch_size=VECTORS)
+        return Sums(total.form + columns, total.log_likelihood + nats(flat, x, y))
 
-    found = log_likelihood = send(0.0, jnp.result_type(float))
-    for first in range(0, rows_in(data.x), ROWS):
-        columns, part = chunk(*jax.tree.map(lambda leaf, at=first: send(leaf[at : at + ROWS]), (data.x, data.y)))
-        found, log_likelihood = found + columns, log_likelihood + part
-    return Sums(shaped(found) if diagonal else 0.5 * (found + found.T), log_likelihood)
+    def rows_at(first: int) -> tuple[Any, ...]:
+        return jax.tree.map(lambda leaf: send(leaf[first : first + ROWS]), (data.x, data.y))  # type: ignore[no-any-return]
+
+    def end(total: Sums) -> Sums:
+        return total._replace(form=shaped(total.form) if diagonal else 0.5 * (total.form + total.form.T))
+
+    zeros = jnp.zeros(flat.shape if diagonal else (flat.size, flat.size), flat.dtype)
+    return Pass(Sums(zeros, send(0.0, jnp.result_type(float))), chunk, rows_at, range(0, rows_in(data.x), ROWS), end)

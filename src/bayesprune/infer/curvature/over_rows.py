@@ -6,6 +6,7 @@ square root of L, taken apart into its columns d, gives it as a sum of squares. 
 d = gradient of log p(y | f).
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -90,6 +91,21 @@ class Sums(NamedTuple):
     log_likelihood: jax.Array
 
 
+class Pass(NamedTuple):
+    """A pass over the data: ``chunk``, compiled, adds to the sums, ``start`` at first, the rows that ``rows_at`` gives for each
+    of ``firsts``, one chunk after the other."""
+
+    start: Sums
+    chunk: jax.stages.Wrapped
+    rows_at: Callable[[int], tuple[Any, ...]]
+    firsts: range
+    end: Callable[[Sums], Sums] = lambda sums: sums
+
+    def total(self) -> Sums:
+        """Of all rows."""
+        return self.end(functools.reduce(lambda sums, first: self.chunk(sums, *self.rows_at(first)), self.firsts, self.start))
+
+
 def living(trained: Trained, weights: Arrays) -> Arrays:
     """The weights, dead ones at zero."""
     return {site: jnp.where(trained.alive[site], value, 0) for site, value in weights.items()}
@@ -124,7 +140,7 @@ def sum_over_rows(
     find: Callable[[jax.Array, jax.Array, Any], jax.Array],
     start: PyTree,
     of_rows: OfRows,
-) -> Sums:
+) -> Pass:
     """The form's sum over all rows, and the log likelihood: one chunk of rows after the other, and of each one direction.
 
     ``weights`` of ``trained``: those whose gradients are taken, whatever else the network needs is in ``points``. ``find``: see
@@ -144,12 +160,15 @@ def sum_over_rows(
         return Sums(form, total.log_likelihood + nats.sum())
 
     size = rows_of_a_chunk(trained.weights, rows_in(data.x))
-    total = Sums(start, send(np.zeros((), jnp.result_type(float))))
-    for first in range(0, rows_in(data.x), size):
-        x, y = jax.tree.map(lambda leaf, at=first: _filled(leaf[at : at + size], size), (data.x, data.y))
-        counts = send(np.arange(size) < rows_in(data.x) - first, total.log_likelihood.dtype)
-        total = chunk(total, jax.random.fold_in(rng_key, send(first, np.uint32)), x, y, counts)
-    return total
+
+    zero = send(np.zeros((), jnp.result_type(float)))
+
+    def rows_at(first: int) -> tuple[Any, ...]:
+        x, y = jax.tree.map(lambda leaf: _filled(leaf[first : first + size], size), (data.x, data.y))
+        counts = send(np.arange(size) < rows_in(data.x) - first, zero.dtype)
+        return jax.random.fold_in(rng_key, send(first, np.uint32)), x, y, counts
+
+    return Pass(Sums(start, zero), chunk, rows_at, range(0, rows_in(data.x), size))
 
 
 def rows_of_a_chunk(weights: Arrays, num_rows: int) -> int:
@@ -168,20 +187,31 @@ Shapes = Mapping[str, tuple[int, ...]]
 OF_A_MATRIX, OF_A_NUMBER = 2 * 4 + 4 * 8, 4 * 4
 
 
-def bytes_needed(curvature: str, shapes: Shapes) -> int:
-    """Bytes at the peak, with the gradients of a chunk of rows.
+def bytes_needed(form: str, shapes: Shapes) -> int:
+    """Bytes at the peak: of the form, and of the gradients of a chunk of rows.
 
     >>> bytes_needed("full", {"w": (1000, 1)}) > 10 * bytes_needed("kron", {"w": (1000, 1)}) / 11
     True
     """
-    size = sum(map(math.prod, shapes.values()))
-    gradients, numbers = 2 * max(BYTES, 4 * size), OF_A_NUMBER * size
-    if curvature == "diag":
-        return gradients + numbers
-    if curvature == "kron":
-        factors = sum(rows**2 + columns**2 for rows, columns in map(as_matrix, shapes.values()))
-        return gradients + numbers + OF_A_MATRIX * factors
-    return gradients + numbers + OF_A_MATRIX * size**2
+    return 2 * max(BYTES, 4 * _size(shapes)) + bytes_of_a_form(form, shapes)
+
+
+def bytes_of_a_form(form: str, shapes: Shapes) -> int:
+    """Bytes at the peak of what is made of a form once it is summed up.
+
+    >>> bytes_of_a_form("diag", {"w": (10, 10)}), bytes_of_a_form("full", {"w": (10, 10)})
+    (1600, 401600)
+    """
+    numbers = OF_A_NUMBER * _size(shapes)
+    if form == "diag":
+        return numbers
+    if form == "kron":
+        return numbers + OF_A_MATRIX * sum(rows**2 + columns**2 for rows, columns in map(as_matrix, shapes.values()))
+    return numbers + OF_A_MATRIX * _size(shapes) ** 2
+
+
+def _size(shapes: Shapes) -> int:
+    return sum(map(math.prod, shapes.values()))
 
 
 def check_bytes(curvature: str, wanted: Shapes, shapes: Shapes, last: Shapes, max_bytes: int) -> None:
@@ -198,6 +228,6 @@ def check_bytes(curvature: str, wanted: Shapes, shapes: Shapes, last: Shapes, ma
     fits = [repr(name) for name in fits if name != curvature]
     remedy = f"take curvature={' or '.join(fits)}" if fits else "no curvature fits"
     raise ValueError(
-        f"curvature={curvature!r} takes {needed / 2**30:,.2f} GiB for {sum(map(math.prod, wanted.values())):,} weights, and "
+        f"curvature={curvature!r} takes {needed / 2**30:,.2f} GiB for {_size(wanted):,} weights, and "
         f"max_bytes={max_bytes:,} is {max_bytes / 2**30:,.2f} GiB: {remedy}, or raise max_bytes."
     )

@@ -150,5 +150,5 @@ def _warn_of(rise: Rise) -> None:
         f"networks drawn from this posterior have -log p(y | x, w) higher by {rise.found:.2g} nats a row, where second "
         f"derivatives say {rise.expected:.2g}: the precision is too low. Let it be chosen, prior_precision='layer', or "
         "give a greater number.",
-        stacklevel=4,
+        stacklevel=5,
     )
