@@ -144,6 +144,9 @@ WIDE, NARROW = 400, 20
         (bp.priors.ScaleMixture(), WIDE, 2 / WIDE),
         (bp.priors.LogUniform(), WIDE, 2 / WIDE),
         (bp.priors.Cauchy(), WIDE, 0.04),
+        (bp.priors.GroupNormalJeffreys(), WIDE, 2 / WIDE),
+        (bp.priors.UnitNoise(), NARROW, 0.005),  # points
+        (bp.priors.ConcreteDropout(), WIDE, 0.005),
     ],
 )
 def test_weights_step_less_where_an_output_reads_many(prior, fan_in: int, rate: float) -> None:
@@ -152,19 +155,31 @@ def test_weights_step_less_where_an_output_reads_many(prior, fan_in: int, rate: 
     assert bp.courses.Standard(rate=0.3).rate_for(bnn) == 0.3
 
 
-def test_gates_and_noise_keep_their_rate(rng_key) -> None:
-    """A first step of AdaBelief is its rate, whatever the gradient."""
-    bnn = bp.BNN(
-        bp.nets.MLP((3,), 1), prior=bp.priors.DiracSlab(slab_scale=2.0), likelihood=bp.likelihoods.Normal(), input_shape=(WIDE,)
-    )
+KERNEL = "Dense_0.kernel"
+
+
+@pytest.mark.parametrize(
+    ("prior", "of_weights", "others"),
+    [
+        (bp.priors.DiracSlab(slab_scale=2.0), {"_auto_loc": 1 / WIDE, "_auto_scale": 1 / WIDE}, {"_auto_logit": 0.04}),
+        (bp.priors.GroupNormalJeffreys(), {"_auto_loc": 2 / WIDE}, {".z_loc": 0.04, ".z_scale": 0.04}),
+        (bp.priors.UnitNoise(), {"_map_loc": 0.005}, {".noise_loc": 0.04}),
+        (bp.priors.ConcreteDropout(), {"_map_loc": 0.005}, {".gate_log_odds": 0.005}),
+    ],
+)
+def test_gates_and_noise_keep_their_rate(prior, of_weights, others) -> None:
+    """A first step of AdaBelief is its rate, whatever the gradient; where weights and rates of dropout are points, theirs."""
+    bnn = bp.BNN(bp.nets.MLP((3,), 1), prior=prior, likelihood=bp.likelihoods.Normal(), input_shape=(WIDE,))
     plan = bp.courses.Standard().plan(1000)
-    names = ("Dense_0.kernel_auto_loc", "Dense_0.kernel_auto_scale", "Dense_0.kernel_auto_logit", "noise_precision_auto_loc")
+    rates = {KERNEL + end: rate for end, rate in (of_weights | others).items()}
+    rates["noise_precision_auto_loc"] = 0.005 if isinstance(prior, bp.priors.ConcreteDropout) else 0.04
+    names = tuple(rates)
     ones = {name: np.ones(2, np.float32) for name in names}
     steps, of_program = {}, plan.optimizer_for(bnn)
     for name, optimizer in (("alike", plan.optimizer), ("own", of_program)):
         steps[name], _ = optimizer.update(ones, optimizer.init(ones), ones)
     shares = [float(steps["own"][name][0] / steps["alike"][name][0]) for name in names]
-    np.testing.assert_allclose(shares, [1 / WIDE / 0.04, 1 / WIDE / 0.04, 1.0, 1.0], rtol=1e-5)
+    np.testing.assert_allclose(shares, [rate / 0.04 for rate in rates.values()], rtol=1e-5)
 
 
 @pytest.mark.slow

@@ -63,6 +63,32 @@ def test_evidence_is_the_cut_of_units_at_zero() -> None:
     assert all(np.array_equal(ours[site], named[site]) for site in named)
 
 
+@pytest.mark.slow
+def test_a_fit_keeps_the_units_that_it_needs(rng_key) -> None:
+    """At first every unit of a layer has a small scale beside the layer's: half of them would go, and soon nearly all.
+
+    Of 360 digits 30 are one and a half per cent of accuracy and an error of chance: a verified fit predicts as one that
+    prunes nothing, or is .08 below it at most; without a look it loses a third of the rows or more. Fixed key.
+    """
+    train, test = bp.data.load("digits")
+    bnn = bp.BNN(
+        bp.nets.MLP((32,), 10),
+        prior=bp.priors.GroupHorseshoe(),
+        likelihood=bp.likelihoods.Categorical(),
+        input_shape=(8, 8, 1),
+    )
+
+    def accuracy(**settings) -> tuple[float, float]:
+        fit = bp.fit_svi(rng_key, bnn, train, num_steps=1_000, batch_size=128, progress=False, **settings)
+        alive = float(np.mean(fit.mask["Dense_0.kernel"])) if fit.mask else 1.0
+        return bp.evaluate(rng_key, bnn, fit.params, test, mask=fit.mask, num_samples=20)["accuracy"], alive
+
+    whole, verified = accuracy()[0], accuracy(sparsifier=Shrinkage())
+    blind = accuracy(sparsifier=Shrinkage(), course=bp.courses.Standard(verified=0))
+    assert verified[0] > whole - 0.08 and verified[1] < 1.0
+    assert blind[0] < whole - 0.3
+
+
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="unknown criterion 'scale'"):
         Shrinkage("scale")

@@ -60,6 +60,23 @@ def test_the_first_share_that_is_better_than_the_next_is_cut(seed: int) -> None:
     np.testing.assert_allclose(info.evidence_gained, sum(gains[s].flat[i] for s, i in dead), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("worst", "fall"), [(40, 20), (15, 10), (9, 4), (3, 1), (0, 0)])
+def test_without_evidence_only_what_is_cut_may_fall_and_in_its_order(worst: int, fall: int) -> None:
+    """Of twenty units that a method cuts, in an order of its own: a bound that suffers with more than ``worst`` dead ones."""
+    order = {"a": jnp.arange(SIZE, dtype=float)}  # above zero outside of what is cut as well: it is no evidence
+    old = {"a": jnp.ones(SIZE, bool)}
+    new = SparseState({"a": jnp.arange(SIZE) < 20}, (), jnp.ones((), jnp.int32))
+    info = make_info(old, new)._replace(order=order)
+
+    def bound(mask: dict) -> jax.Array:
+        dead = jnp.sum(~mask["a"])
+        return jnp.where(dead == SIZE, -1e3, jnp.where(dead > worst, -1.0, dead.astype(float)))
+
+    state, info = jax.jit(lambda: verify(bound, {"a": MeanField(np.zeros(SIZE), np.ones(SIZE))}, old, new, info))()
+    np.testing.assert_array_equal(state.mask["a"], np.arange(SIZE) < SIZE - fall)
+    assert int(info.num_proposed) == 20 and int(info.num_pruned) == fall and info.evidence_gained is None
+
+
 @pytest.mark.slow
 def test_the_bound_is_looked_at_no_more_often_than_needed() -> None:
     """As it was, down the shares until the next is worse, and the empty one: each look is a forward pass."""

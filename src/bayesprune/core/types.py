@@ -227,7 +227,8 @@ class Info(NamedTuple):
     notion of it; in the record of a fit or of a one-shot pruning it is NaN then.
 
     ``gains``: site -> array, log evidence gained by each weight's removal, nats, the same for weights that fall together: the
-    order in which a verified act takes them, see `prune.verified`. None where the method has none, and in records.
+    order in which a verified act takes them, see `prune.verified`. ``order``: what a method without evidence gives in its
+    place, the highest first. None where the method has none, and in records.
 
     The others are filled in by who verifies and by who knows the network, and None elsewhere (NaN in records).
     ``num_proposed``: candidates that were looked at; ``num_pruned`` are those of them that fell, and what no path needs without
@@ -243,6 +244,7 @@ class Info(NamedTuple):
     evidence_gained: Any
     readiness: Any
     gains: PyTree = None
+    order: PyTree = None
     num_proposed: Any = None
     bound_gained: Any = None
     num_connected: Any = None

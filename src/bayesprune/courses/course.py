@@ -14,7 +14,7 @@ class Plan(NamedTuple):
 
     ``optimizer``: an optax transformation. ``kl_weight``: the divergence's weight, a function of the step. ``every``: steps
     between two acts of the sparsifier; None: an epoch. ``first``, ``last``: the steps within which it acts. ``verified``: by
-    how many minibatches acts by evidence are verified, 0: they are not. ``estimator``: of the bound, as of `fit_svi`.
+    how many minibatches acts are verified, see `prune.verified`, 0: they are not. ``estimator``: of the bound, as of `fit_svi`.
     ``laid_out``: the rate follows the steps to its end, so that a fit that goes on must begin it anew. ``optimizer_for``: the
     optimizer of a program, where it depends on that; None: ``optimizer``.
     """

@@ -9,7 +9,7 @@ import optax
 from bayesprune.core.checks import check_integer, check_positive, check_within
 from bayesprune.core.schedules import Constant, LinearWarmup
 from bayesprune.courses.course import Plan
-from bayesprune.model.families import is_of_points, own_unit, weights_of
+from bayesprune.model.families import are_noisy_points, is_of_points, own_unit, weights_of
 from bayesprune.model.program import Trainable
 
 # AdaBelief's first rate; that of points in the weights' own units, which no noise keeps from running away; and the most that
@@ -24,18 +24,20 @@ class Standard:
       beta_t = min(1, t / (warm_up T)),   rate_t = rate (1 + cos(pi t / T)) / 2      (2.10)
 
     Args:
-        rate: AdaBelief's first learning rate. None: 0.04, but 0.005 for points (``posterior="map"``) in the weights' own units,
-            and of other posteriors a step of no more than 2 / fan-in of a weight, by the largest fan-in, where the sites of the
-            prior are the weights by a fixed factor (`Gaussian`, `GaussianSlab`, `DiracSlab`, ...): in nets of hundreds of
-            inputs larger ones lose much of the accuracy, or all. Gates and scales that are no weights' keep 0.04. `Flat` and
-            others scale their sites, and 0.04 is a small step of the weights.
+        rate: AdaBelief's first learning rate. None: 0.04, but 0.005 for points in the weights' own units: ``posterior="map"``,
+            and under `ConcreteDropout` and, the noise of its units apart, `UnitNoise`. Of other posteriors a step of no more
+            than 2 / fan-in of a weight, by the largest fan-in, where the sites of the prior are the weights by a fixed factor
+            (`Gaussian`, `GaussianSlab`, `DiracSlab`, ...): in nets of hundreds of inputs larger ones lose much of the accuracy,
+            or all. Gates and scales that are no weights' keep 0.04. `Flat` and others scale their sites, and 0.04 is a small
+            step of the weights.
         warm_up: share of the steps over which the divergence's weight rises from 0 to 1; with weight 1 from the first step on,
             weights that are of no use look like those that are of none yet.
         every: steps between two acts of the sparsifier. None: a hundredth of all steps, from 20 (of a short fit a twentieth of
             them) to 100. Idle weights are what the bound is spent on: early, small and frequent cuts spare it.
         first, last: shares of the steps within which it acts. Before ``first`` even a verified act may take what is of no use
             yet: small networks end in another optimum then. After ``last`` the survivors settle.
-        verified: minibatches by which acts by evidence are verified, see `prune.verified`; 0: they are taken as they are.
+        verified: minibatches by which acts by evidence, or by the law of the units' scales, are verified, see `prune.verified`;
+            0: they are taken as they are.
         estimator: of the bound, as of `fit_svi`. A noise for every output of a layer is that of sampled weights, where each
             weight reaches one output of a row, and its gradients vary less: survivors are told from idle weights sooner.
 
@@ -79,7 +81,7 @@ class Standard:
         """The first rate of the weights."""
         if self.rate is not None:
             return self.rate
-        if is_of_points(program):
+        if is_of_points(program) or are_noisy_points(program):
             return RATE_OF_POINTS
         bayesian = [spec for spec in getattr(program, "layout", ()) if spec.bayesian]
         most, unit = max((spec.fan_in for spec in bayesian if spec.inputs), default=1), own_unit(program)

@@ -50,4 +50,4 @@ class SBP:
         """Cut once."""
         worth = {site: of_law.by_unit(node.law.snr(), node.loc) for site, node in evidence.posterior.items()}
         alive = {site: of_law.cut_units(worth[site], worth[site] >= self.threshold, mask) for site, mask in state.mask.items()}
-        return take_step(state, alive, evidence.posterior)
+        return take_step(state, alive, evidence.posterior, order={site: -snr for site, snr in worth.items()})

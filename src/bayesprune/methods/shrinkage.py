@@ -31,7 +31,9 @@ class Shrinkage:
 
     The best unit of every array stays; the dead stay dead. "factor" and "below" read the law of the units' scales, which fits
     with `priors.Horseshoe` have: give ``program=bnn`` to `prune_once`. Weights with scales of their own (``local=``)
-    go one by one, by the product of theirs and the unit's. Without a density: how much goes is the posterior's say.
+    go one by one, by the product of theirs and the unit's. Without a density: how much goes is the posterior's say. "factor"
+    reads a unit's scale beside its layer's, which says nothing of whether the unit is needed: where every unit is, all of a
+    layer's scales may be small. So verify the act: the standard course does, and `prune_once` with ``data=``.
 
     Raises:
         ValueError: ``criterion`` is unknown or takes no ``threshold``, which is outside (0, 1], ``delta`` is not positive,
@@ -75,12 +77,15 @@ class Shrinkage:
         """Cut once."""
         if self.criterion == "evidence":
             return cutting.cut("evidence", None, 0.0, "unit", evidence, state)
-        alive = {site: self._alive(node, state.mask[site]) for site, node in evidence.posterior.items()}
-        return take_step(state, alive, evidence.posterior)
+        shrunk = {site: self._shrunk(node, state.mask[site]) for site, node in evidence.posterior.items()}
+        alive = {site: self._alive(shrunk[site], mask) for site, mask in state.mask.items()}
+        return take_step(state, alive, evidence.posterior, order=shrunk)
 
-    def _alive(self, node: PyTree, mask: jax.Array) -> jax.Array:
+    def _shrunk(self, node: PyTree, mask: jax.Array) -> jax.Array:
+        """How far each weight's unit is shrunk."""
+        return jnp.broadcast_to(node.law.shrinkage() if self.criterion == "factor" else node.law.below(self.delta), mask.shape)
+
+    def _alive(self, shrunk: jax.Array, mask: jax.Array) -> jax.Array:
         """What stays of one array."""
-        shrunk = node.law.shrinkage() if self.criterion == "factor" else node.law.below(self.delta)
-        shrunk = jnp.broadcast_to(shrunk, mask.shape)
         least = jnp.min(jnp.where(mask, shrunk, jnp.inf))
         return mask & ((shrunk <= jnp.asarray(self.threshold)) | (shrunk == least))

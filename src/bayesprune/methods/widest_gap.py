@@ -76,7 +76,8 @@ class WidestGap:
         limits = self.thresholds(evidence.posterior, state.mask)
         values = {site: of_law.by_unit(node.law.redundancy(), node.loc) for site, node in evidence.posterior.items()}
         alive = {site: of_law.cut_units(-values[site], values[site] <= limits[site], mask) for site, mask in state.mask.items()}
-        return take_step(state, alive, evidence.posterior)
+        order = {site: values[site] - limits[site] for site in values}
+        return take_step(state, alive, evidence.posterior, order=order)
 
     def thresholds(self, posterior: Mapping[str, Any], mask: Mapping[str, Any] | None = None) -> dict[str, jax.Array]:
         """Site -> the redundancy above which a group is cut; where no gap is wide enough, the highest there is, or log alpha 0.

@@ -83,10 +83,19 @@ def own_unit(program: Trainable) -> float | None:
 def weights_of(sites: frozenset[str], params: Mapping[str, Any]) -> dict[str, bool]:
     """Which parameters are those of weights at these sites, and no log-odds of their inclusion.
 
-    >>> weights_of(frozenset({"w"}), {"w_auto_loc": 0.0, "w_auto_logit": 0.0, "noise_auto_loc": 0.0})
-    {'w_auto_loc': True, 'w_auto_logit': False, 'noise_auto_loc': False}
+    >>> weights_of(frozenset({"w"}), {"w_auto_loc": 0.0, "w_auto_logit": 0.0, "w_map_loc": 0.0, "noise_auto_loc": 0.0})
+    {'w_auto_loc': True, 'w_auto_logit': False, 'w_map_loc': True, 'noise_auto_loc': False}
     """
-    return {name: name.partition("_auto_")[0] in sites and not name.endswith("_logit") for name in params}
+    return {name: _site_of(name) in sites and not name.endswith("_logit") for name in params}
+
+
+def _site_of(name: str) -> str:
+    return name.partition("_auto_")[0].partition("_map_")[0]
+
+
+def are_noisy_points(program: Trainable) -> bool:
+    """Whether weights are points, and the noise of their units has a posterior: under `UnitNoise` or `ConcreteDropout`."""
+    return isinstance(getattr(program, "family", None), NoisyPoints)
 
 
 def is_of_points(program: Trainable) -> bool:

@@ -66,6 +66,7 @@ class ConcreteDropout:
     temperature: float = 0.1
     start: float = 0.1
 
+    unit: ClassVar[float] = 1.0  # of every site in the network, but for gates whose mean is one
     improper: ClassVar[bool] = True
     prunable: ClassVar[Predicate] = staticmethod(select.hidden_kernels)
 

@@ -47,6 +47,7 @@ class GroupNormalJeffreys:
     """
 
     prior_scale: ClassVar[float] = 1.0
+    unit: ClassVar[float] = 1.0  # of every site in the network, at the start: scales begin near one
     improper: ClassVar[bool] = True
     couples: ClassVar[bool] = True
     prunable: ClassVar[Predicate] = staticmethod(select.kernels)

@@ -52,11 +52,19 @@ def first_state(posterior: PyTree) -> SparseState:
 
 
 def take_step(
-    state: SparseState, alive: PyTree, posterior: PyTree, evidence_gain: PyTree | None = None
+    state: SparseState,
+    alive: PyTree,
+    posterior: PyTree,
+    evidence_gain: PyTree | None = None,
+    order: PyTree | None = None,
 ) -> tuple[SparseState, Info]:
-    """The state after a step that leaves ``alive``, which remembers the scales, and the record of it; see `make_info`."""
+    """The state after a step that leaves ``alive``, which remembers the scales, and the record of it; see `make_info`.
+
+    ``order``: of a method without evidence, what of ``alive``'s cuts goes first where the act is verified.
+    """
     new = state._replace(mask=alive, memory=_scales(posterior), step=state.step + 1)
-    return new, make_info(state.mask, new, readiness(posterior, state.memory, state.mask), evidence_gain)
+    info = make_info(state.mask, new, readiness(posterior, state.memory, state.mask), evidence_gain)
+    return new, info._replace(order=order)
 
 
 def _scales(posterior: PyTree) -> PyTree:
@@ -92,13 +100,14 @@ def _gained(gains: PyTree, old: PyTree, new: PyTree) -> Array:
 
 def amend(info: Info, old: PyTree, state: SparseState) -> Info:
     """The record of an act of which only a part was taken: what happened between the mask ``old`` and ``state.mask``."""
-    return info._replace(**_counts(old, state.mask), evidence_gained=_gained(info.gains, old, state.mask))
+    gained = None if info.gains is None else _gained(info.gains, old, state.mask)
+    return info._replace(**_counts(old, state.mask), evidence_gained=gained)
 
 
 def fill_unknown(info: Info) -> Info:
     """The record with NaN for what is not known. Outside of compiled code, which makes none: `jax_debug_nans` would object."""
     unknown: dict[str, Any] = {name: np.float32(np.nan) for name, value in info._asdict().items() if value is None}
-    return info._replace(**unknown | {"gains": None})
+    return info._replace(**unknown | {"gains": None, "order": None})
 
 
 def _minus(one: PyTree, other: PyTree) -> PyTree:

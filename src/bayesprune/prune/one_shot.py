@@ -29,7 +29,7 @@ from bayesprune.posteriors.joint import check_given
 from bayesprune.prune.bookkeeping import fill_unknown
 from bayesprune.prune.needs import check_needs, check_whole, needs_of, nothing_to_prune, warm_up_of
 from bayesprune.prune.paths import Paths
-from bayesprune.prune.verified import verify
+from bayesprune.prune.verified import may_be_verified, verify
 
 DRAWS = (
     "the act is verified on data by drawn networks, or the sparsifier draws. Give rng_key=jax.random.key(0), or another key; "
@@ -62,8 +62,9 @@ def prune_once(
             a cut by evidence the weights fall that no path through a `BNN`'s network needs: its outputs do not know them.
         data: rows (x, y) of the training data. With them, and ``program``, an act by evidence is verified before it is taken,
             as those of a fit are: of what the gains of single weights propose, the first share is cut whose joint bound beats
-            the next smaller one's, see `prune.verified`. A hand-written `Program` is run on them to be read, too. Methods that
-            cut a given density, or not by evidence, are not verified.
+            the next smaller one's, see `prune.verified`; and so is one by the law of the units' scales (`Shrinkage`, `SBP`,
+            `WidestGap`). A hand-written `Program` is run on them to be read, too. Methods that cut a given density, or by
+            another score, are not verified.
         prior_scale: standard deviation of the weights' Gaussian prior in the posterior's coordinates, in place of what the
             nodes say: one number, or site -> number or array.
         prunable: predicate on (path, shape); the sites it refuses are not in the mask.
@@ -167,7 +168,7 @@ def _compiled(
     ) -> tuple[SparseState, Any]:
         gradient = {path: jnp.zeros(trees.shape(node)) for path, node in posterior.items()}
         new, info = sparsifier.step(rng_key, Evidence(posterior, gradient, groups=groups), state)
-        if program is not None and info.gains is not None:
+        if program is not None and may_be_verified(info):
             # Of the sites that ``prunable`` keeps out nothing is said: they are whole, but for what was dead before.
             bound = data_bound(program, params, rows, num_rows, stream(rng_key, OfAnAct.VERIFYING))
             new, info = verify(bound, posterior, state.mask, new, info)

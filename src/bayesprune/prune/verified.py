@@ -1,4 +1,4 @@
-"""Acts that are verified: the evidence of single weights proposes, the bound of what is left disposes.
+"""Acts that are verified: single weights' evidence, or the law of a unit's scale, proposes; the bound of what is left disposes.
 
 Derivation. A method's gains are each right for one weight with all others as they are; their sum over an act is no evidence for
 the act, above all early in a training, when hardly any weight carries evidence yet and all go at once. What an act does to the
@@ -36,6 +36,11 @@ SAMPLED = 8192  # candidates by which a share's threshold is found, where there 
 Bound = Callable[[PyTree], Any]
 
 
+def may_be_verified(info: Info) -> bool:
+    """Whether an act has an order in which its weights go."""
+    return info.gains is not None or info.order is not None
+
+
 def verify(
     bound: Bound, posterior: PyTree, old: PyTree, new: SparseState, info: Info, least: float = 0.0
 ) -> tuple[SparseState, Info]:
@@ -45,15 +50,19 @@ def verify(
     more than that before it cuts, as `methods.BMR` does where most of a group is of use, asks so because nobody looks.
 
     ``bound``: mask -> ELBO of the whole data set, nats, the same rows and draws for every mask. ``info.gains``: the order in
-    which weights go. ``least``: candidates of less than this share of the alive weights wait for a later act. Weights that vary
-    together go all or none, for theirs is already evidence of the whole act.
+    which weights go; of a method without evidence ``info.order``, and its candidates are what it cuts. ``least``: candidates
+    of less than this share of the alive weights wait for a later act. Weights that vary together go all or none, for theirs is
+    already evidence of the whole act.
     """
     order, candidates = {}, {}
     for site, node in posterior.items():
-        gain, proposed = info.gains[site], ~new.mask[site]
-        together = node.together
-        order[site] = _all_alike(gain, old[site] & proposed) if together else gain
-        candidates[site] = old[site] & (proposed if together else proposed | (gain > 0))
+        proposed = old[site] & ~new.mask[site]
+        if info.gains is None:
+            order[site], candidates[site] = jnp.broadcast_to(info.order[site], proposed.shape), proposed
+            continue
+        gain, together = info.gains[site], node.together
+        order[site] = _all_alike(gain, proposed) if together else gain
+        candidates[site] = proposed if together else proposed | (old[site] & (gain > 0))
     number = masks.count(candidates)
 
     def cut(least: ArrayLike) -> PyTree:

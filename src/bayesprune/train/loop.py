@@ -12,7 +12,7 @@ from bayesprune.core.types import Dataset, Evidence, Info, Mask, Params, Renewin
 from bayesprune.model.program import Program
 from bayesprune.posteriors.params import cut
 from bayesprune.prune.needs import needs_of
-from bayesprune.prune.verified import LEAST, verify
+from bayesprune.prune.verified import LEAST, may_be_verified, verify
 from bayesprune.train import batches as batching
 from bayesprune.train.batches import Block
 from bayesprune.train.kernel import asks_value, begun, evaluated
@@ -134,10 +134,10 @@ class Loop(Objective):
         loss = mask_loss(self, carry, params, data, key) if needs_of(self.recipe.sparsifier).loss else None
         evidence = Evidence(posterior, gradient, carry.step / planned, groups, loss)
         new, info = self.recipe.sparsifier.step(step_key, evidence, state._replace(mask=mask))
-        if self.recipe.verified and info.gains is not None:
+        if self.recipe.verified and may_be_verified(info):
             bound = joint_bound(self, carry, params, data, key, self.recipe.verified)
             new, info = verify(bound, posterior, mask, new, info, LEAST)
-        info = info._replace(gains=None)
+        info = info._replace(gains=None, order=None)
         return new._replace(mask=self.recipe.storage.keep_mask(new.mask)), info
 
 

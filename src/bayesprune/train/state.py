@@ -49,7 +49,7 @@ class Carry(NamedTuple):
 class Recipe:
     """What a fit is made of, and what does not change in it. Equal fits share compiled functions.
 
-    ``verified``: by how many minibatches acts by evidence are verified before they are taken; 0: they are taken as they are.
+    ``verified``: by how many minibatches acts are verified before they are taken, see `prune.verified`; 0: they are not.
     ``computes``: stands for the fields of functions where recipes are compared; `make_recipe` gives it what they compute. Left
     out, they equal themselves alone.
     """
