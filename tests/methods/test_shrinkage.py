@@ -65,14 +65,14 @@ def test_evidence_is_the_cut_of_units_at_zero() -> None:
 
 @pytest.mark.slow
 def test_a_fit_keeps_the_units_that_it_needs(rng_key) -> None:
-    """At first every unit of a layer has a small scale beside the layer's: half of them would go, and soon nearly all.
+    """At first the scales of a layer's units say nothing of who is needed, and half of them would go.
 
-    Of 360 digits 30 are one and a half per cent of accuracy and an error of chance: a verified fit predicts as one that
-    prunes nothing, or is .08 below it at most; without a look it loses a third of the rows or more. Fixed key.
+    Of 359 digits, of which .97 is .009 by chance: a verified fit is at most .05 below one that prunes nothing; without a look
+    it loses .1 or more (found: .964, .969 and .816, with 16 and 20 % of the weights). Fixed key.
     """
     train, test = bp.data.load("digits")
     bnn = bp.BNN(
-        bp.nets.MLP((32,), 10),
+        bp.nets.MLP((32, 32), 10),
         prior=bp.priors.GroupHorseshoe(),
         likelihood=bp.likelihoods.Categorical(),
         input_shape=(8, 8, 1),
@@ -85,8 +85,8 @@ def test_a_fit_keeps_the_units_that_it_needs(rng_key) -> None:
 
     whole, verified = accuracy()[0], accuracy(sparsifier=Shrinkage())
     blind = accuracy(sparsifier=Shrinkage(), course=bp.courses.Standard(verified=0))
-    assert verified[0] > whole - 0.08 and verified[1] < 1.0
-    assert blind[0] < whole - 0.3
+    assert verified[0] > whole - 0.05 and verified[1] < 0.5
+    assert blind[0] < whole - 0.1
 
 
 def test_refusals() -> None:

@@ -183,8 +183,9 @@ def _filled(leaf: Array, size: int) -> Any:
 
 
 Shapes = Mapping[str, tuple[int, ...]]
-# Of a matrix: its sum on the device and the next one, then in double precision itself, its factor, inverse and one copy.
-OF_A_MATRIX, OF_A_NUMBER = 2 * 4 + 4 * 8, 4 * 4
+# Of a matrix: its sum on the device and the next one, then in double precision itself, its factor, inverse and copies, those
+# of the posterior among them; of a number a dozen and more arrays in double precision. Both are measured: docs/scaling.md.
+OF_A_MATRIX, OF_A_NUMBER = 2 * 4 + 6 * 8, 14 * 8
 
 
 def bytes_needed(form: str, shapes: Shapes) -> int:
@@ -200,7 +201,7 @@ def bytes_of_a_form(form: str, shapes: Shapes) -> int:
     """Bytes at the peak of what is made of a form once it is summed up.
 
     >>> bytes_of_a_form("diag", {"w": (10, 10)}), bytes_of_a_form("full", {"w": (10, 10)})
-    (1600, 401600)
+    (11200, 571200)
     """
     numbers = OF_A_NUMBER * _size(shapes)
     if form == "diag":

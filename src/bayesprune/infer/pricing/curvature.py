@@ -25,6 +25,7 @@ def of_laplace(arguments: Mapping[str, Any], probe_seconds: float) -> Price:
     # The last chunk of "exact" has the rows that are left: a program of its own.
     programs = 1 + (len(over_rows.firsts) > 1 and rows_in(laid.data.x) % ROWS > 0 and laid.structure == "exact")
     network_bytes = size_of(laid.whole.trained.weights) + size_of(laid.whole.trained.points)
+    data_bytes = size_of((laid.data.x, laid.data.y))
     shapes = {site: spec.shape for site, spec in laid.specs.items()}
     return Price(
         compile_seconds=programs * few.compile_seconds,
@@ -33,8 +34,8 @@ def of_laplace(arguments: Mapping[str, Any], probe_seconds: float) -> Price:
         steps=len(over_rows.firsts),
         act_seconds=act_seconds,
         acts=1,
-        memory_bytes=network_bytes + max(few.memory_bytes, bytes_of_a_form(laid.form, shapes)),
-        data_bytes=few.data_bytes,
+        memory_bytes=network_bytes + data_bytes + max(few.memory_bytes, bytes_of_a_form(laid.form, shapes)),
+        data_bytes=data_bytes,
         file_bytes=fit_bytes(fit),
     )
 
@@ -45,12 +46,11 @@ def _laid_out(arguments: Mapping[str, Any]) -> tuple[LaidOut, Pass]:
 
 
 class _Few(NamedTuple):
-    """Seconds of compiling and of a chunk, its bytes, those of its rows; the sums over all rows, as some chunks have them."""
+    """Seconds of compiling and of a chunk, its bytes; the sums over all rows, as some chunks have them."""
 
     compile_seconds: float
     step_seconds: float
     memory_bytes: int
-    data_bytes: int
     sums: Sums
 
 
@@ -66,4 +66,4 @@ def _few(over_rows: Pass, probe_seconds: float) -> _Few:
         seconds, tried = seconds + taken, tried + 1
     sums = jax.tree.map(lambda leaf: leaf * len(over_rows.firsts) / tried, over_rows.end(sums))
     held = said.argument_size_in_bytes + said.output_size_in_bytes + said.temp_size_in_bytes
-    return _Few(compile_seconds, seconds / tried, int(held), size_of(rows), sums)
+    return _Few(compile_seconds, seconds / tried, int(held), sums)

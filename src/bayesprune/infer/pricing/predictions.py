@@ -23,9 +23,9 @@ def of_predict(arguments: Mapping[str, Any], probe_seconds: float) -> Price:
 
 
 def of_predict_draws(arguments: Mapping[str, Any], probe_seconds: float) -> Price:
-    """Of `predict_draws`: the outputs of all networks, those of one block twice."""
+    """Of `predict_draws`: the outputs of all networks, those of one block twice besides."""
     return _of_rows(
-        predict_draws, arguments, probe_seconds, lambda all_bytes, block_bytes, number: number * (all_bytes + block_bytes)
+        predict_draws, arguments, probe_seconds, lambda all_bytes, block_bytes, number: number * (all_bytes + 2 * block_bytes)
     )
 
 
@@ -67,7 +67,7 @@ def _of_rows(
         step_seconds=of_a_network / chunks,
         steps=number * -(-num_rows // rows_of_a_chunk),
         memory_bytes=memory_bytes + held(num_rows * output_bytes, rows * output_bytes, number),
-        data_bytes=2 * size_of(block),
+        data_bytes=size_of(block),
     )
 
 
@@ -81,7 +81,7 @@ def _of_a_network(seconds: Callable[[int], float], few: int, warm: float, number
 
 
 def bytes_of_a_block(rng_key: jax.Array, bnn: BNN, params: PyTree, x: PyTree, mask: Mask, num_samples: int) -> int:
-    """Bytes of the first block of rows, twice, as it is cut on the host, and of what the mean over networks takes of it."""
+    """Bytes of the first block of rows, and of what the mean over networks takes of it."""
     drawn_from, number = networks(params, num_samples)
     return _of_a_block(rng_key, bnn, drawn_from, mask, next(blocks_of(x)), number)
 
@@ -89,4 +89,4 @@ def bytes_of_a_block(rng_key: jax.Array, bnn: BNN, params: PyTree, x: PyTree, ma
 def _of_a_block(rng_key: jax.Array, bnn: BNN, params: PyTree, mask: Mask, block: PyTree, number: int) -> int:
     compiled = mean_over(bnn, False).lower(rng_key, params, mask, block, send(number)).compile()
     said: Any = compiled.memory_analysis()
-    return 2 * size_of(block) + int(said.temp_size_in_bytes + said.output_size_in_bytes)
+    return size_of(block) + int(said.temp_size_in_bytes + said.output_size_in_bytes)
