@@ -227,10 +227,8 @@ class Info(NamedTuple):
     notion of it; in the record of a fit or of a one-shot pruning it is NaN then.
 
     ``gains``: site -> array, log evidence gained by each weight's removal, nats, the same for weights that fall together: the
-    order in which a verified act takes them, see `prune.verified`. ``order``: what a method without evidence gives in its
-    place, the highest first. None where the method has none, and in records.
-
-    The others are filled in by who verifies and by who knows the network, and None elsewhere (NaN in records).
+    order in which a verified act takes them, see `prune.verified`; ``order``: that of a method without evidence, the highest
+    first. The others are filled in by who verifies and by who knows the network. All are None elsewhere (NaN in records).
     ``num_proposed``: candidates that were looked at; ``num_pruned`` are those of them that fell, and what no path needs without
     them. ``bound_gained``: by how much the ELBO of the whole data set, as the verifying rows estimate it, is higher after the
     act than before it, nats. ``num_connected``: alive weights on a living path, after the act.
