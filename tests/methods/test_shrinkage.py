@@ -80,6 +80,7 @@ def test_a_fit_keeps_the_units_that_it_needs(rng_key) -> None:
 
     def accuracy(**settings) -> tuple[float, float]:
         fit = bp.fit_svi(rng_key, bnn, train, num_steps=1_000, batch_size=128, progress=False, **settings)
+        assert not {"prune/order", "prune/gains"} & set(fit.history)
         alive = float(np.mean(fit.mask["Dense_0.kernel"])) if fit.mask else 1.0
         return bp.evaluate(rng_key, bnn, fit.params, test, mask=fit.mask, num_samples=20)["accuracy"], alive
 

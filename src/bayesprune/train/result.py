@@ -56,7 +56,7 @@ class Record:
         self.losses[first : first + len(values)] = values
 
     def add_info(self, step: int, info: Info) -> None:
-        row = {name: getattr(info, name) for name in Info._fields if name not in ("density_per_site", "gains")}
+        row = {name: getattr(info, name) for name in Info._fields if name not in ("density_per_site", "gains", "order")}
         row |= {f"density/{site}": value for site, value in info.density_per_site.items()}
         self._append("prune", step, row)
 
