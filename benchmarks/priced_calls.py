@@ -47,6 +47,7 @@ CELLS = tuple(Cell(*fit, call) for fit in FITS for call in CALLS)
 
 def run(cell: Cell, folder: Path) -> cells.Record:
     """The price, and what it was the price of."""
+    jax.config.update("jax_enable_compilation_cache", False)  # from one on disk the call would have what the price compiled
     train, _, _ = around_trained.parts(cell.data)
     classes = np.issubdtype(np.asarray(train.y).dtype, np.integer)
     call, settings = CALLS[cell.call]
