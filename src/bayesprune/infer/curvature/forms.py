@@ -211,5 +211,5 @@ def hessian(bnn: BNN, trained: Trained, data: Dataset, density: LogDensity, diag
     def end(total: Sums) -> Sums:
         return total._replace(form=shaped(total.form) if diagonal else 0.5 * (total.form + total.form.T))
 
-    zeros = jnp.zeros(flat.shape if diagonal else (flat.size, flat.size), flat.dtype)
+    zeros = send(np.zeros(flat.shape if diagonal else (flat.size, flat.size), flat.dtype))
     return Pass(Sums(zeros, send(0.0, jnp.result_type(float))), chunk, rows_at, range(0, rows_in(data.x), ROWS), end)

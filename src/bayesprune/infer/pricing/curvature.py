@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from bayesprune.core.numbers import rows_in
+from bayesprune.core.send import send
 from bayesprune.infer.curvature.forms import ROWS
 from bayesprune.infer.curvature.laid_out import LaidOut, lay_out_laplace
 from bayesprune.infer.curvature.over_rows import Pass, Sums, bytes_of_a_form
@@ -64,6 +65,7 @@ def _few(over_rows: Pass, probe_seconds: float) -> _Few:
     while tried < len(firsts) and (seconds < probe_seconds or not tried):
         taken, sums = timed(lambda: jax.block_until_ready(chunk(sums, *over_rows.rows_at(firsts[tried]))))  # noqa: B023
         seconds, tried = seconds + taken, tried + 1
-    sums = jax.tree.map(lambda leaf: leaf * len(over_rows.firsts) / tried, over_rows.end(sums))
+    share = tried / len(over_rows.firsts)
+    sums = jax.tree.map(lambda leaf: leaf / send(share, leaf.dtype), over_rows.end(sums))
     held = said.argument_size_in_bytes + said.output_size_in_bytes + said.temp_size_in_bytes
     return _Few(compile_seconds, seconds / tried, int(held), sums)
