@@ -94,6 +94,7 @@ def test_the_plain_course_has_the_authors_start(rng_key) -> None:
     assert abs(loc(programs.small_bnn(posterior=own), bp.courses.Plain())).max() < 1e-2
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2, 8])
 def test_a_sound_start_carries_a_signal_however_deep(depth) -> None:
@@ -182,6 +183,7 @@ def test_gates_and_noise_keep_their_rate(prior, of_weights, others) -> None:
     np.testing.assert_allclose(shares, [rate / 0.04 for rate in rates.values()], rtol=1e-5)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("points", ["map", MapFamily(init_loc="he", init_range=0.0), "AutoDelta"])
 def test_points_have_a_rate_of_their_own(points, rng_key) -> None:

@@ -27,6 +27,7 @@ def at_the_mean(bnn, params, mask) -> jax.Array:
     return jax.nn.softmax(bnn.forward(means, {}, jnp.asarray(DATA.x)))
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.fast_cases(1)
 def test_the_law_of_the_posterior_is_kept(prior) -> None:
@@ -267,6 +268,7 @@ class Whole(linen.Module):
         return linen.Dense(3)(made + linen.Dense(4)(x))
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.parametrize("kind", ["and", "not", "div", "rem", "one hot"])
 @pytest.mark.slow
 def test_whole_numbers_mean_what_they_mean_to_jax(kind) -> None:

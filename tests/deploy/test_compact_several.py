@@ -106,6 +106,7 @@ def test_it_predicts_as_the_network_does(name) -> None:
         np.testing.assert_allclose(small.predict(x, engine=engine), wanted, atol=3e-6)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @EVERY
 def test_drawn_networks_have_the_same_law(name) -> None:

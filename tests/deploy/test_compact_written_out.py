@@ -96,7 +96,7 @@ def pruned(name: str, density: float, keep: str):
     return bp.compact(bnn, params, mask, keep=keep), np.asarray(jax.nn.softmax(bnn.forward(weights, {}, X)))
 
 
-@pytest.mark.slow_cases(3)
+@pytest.mark.slow_cases(1)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.slow
 def test_nothing_is_pinned_and_all_engines_agree(name, tmp_path) -> None:
@@ -109,6 +109,7 @@ def test_nothing_is_pinned_and_all_engines_agree(name, tmp_path) -> None:
         np.testing.assert_allclose(reader.predict(*reader.load(tmp_path / "net.bayesprune"), X), wanted, atol=2e-6)
 
 
+@pytest.mark.slow_cases(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_onnx_has_them_too(name, tmp_path) -> None:

@@ -48,6 +48,7 @@ def test_penalty_6_2_is_the_divergence_plus_a_half(case: tuple[float, ...], p: f
         np.testing.assert_allclose(penalty(loc, scale, p, *prior), expected, rtol=1e-9)
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_inclusion_6_1_minimises_the_divergence(case: tuple[float, ...]) -> None:

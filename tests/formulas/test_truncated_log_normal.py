@@ -107,6 +107,7 @@ def test_single_precision_is_as_good_as_its_page_says() -> None:
     assert np.isfinite(slopes).all() and np.isfinite(divergence).all()
 
 
+@pytest.mark.slow_cases(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [(5.0, 1.0), (0.0, np.exp(-5.0)), (-10.0, 0.05), (-10.0, 5.0), (-25.0, 0.5), (5.0, 0.02)])
 def test_quantiles_are_scipys_with_slopes(law, float64) -> None:

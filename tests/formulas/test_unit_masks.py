@@ -43,6 +43,7 @@ def test_a_layer_of_thousands_keeps_its_digits() -> None:
     assert float(found) == pytest.approx(wanted, abs=1e-4)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("most", [1, 3, 5])
 def test_probabilities_of_sets(most) -> None:

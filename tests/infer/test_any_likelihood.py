@@ -49,6 +49,7 @@ def test_pruning_and_files_leave_them_alone(case, tmp_path) -> None:
     np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_replicates_predict_as_their_networks_do(case) -> None:

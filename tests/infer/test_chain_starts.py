@@ -225,6 +225,7 @@ def _sites():
     return {str(spec.path): spec for spec in BNN.layout}
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["full", "matrix_normal"])
 def test_one_chain_starts_at_the_means_of_weights_that_vary_together(posterior) -> None:

@@ -182,6 +182,7 @@ def test_meshes_over_which_replications_cannot_be_spread_are_refused(bnn, data, 
         bp.fit_replicates(rng_key, bnn, data, num_steps=1, mesh=4)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", ["Flat", "DiracSlab", "Horseshoe", "GroupHorseshoe"])
 def test_parameters_of_several_fits_are_no_network(prior, rng_key) -> None:

@@ -115,6 +115,7 @@ def flax_module(x, y=None):
         numpyro.sample("obs", dist.Normal(net(x)[:, 0], NOISE), obs=y)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [hand_written, flax_module])
 def test_svi_runs_unchanged_programs(model):

@@ -33,6 +33,7 @@ JUDGED = {
 }
 
 
+@pytest.mark.slow_cases(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", JUDGED)
 def test_whatever_an_evaluation_reports_has_a_direction(case, rng_key) -> None:

@@ -96,6 +96,7 @@ def bnn_of(prior: Any, **settings: Any) -> bp.BNN:
     return bp.BNN(NET, prior=prior, likelihood=bp.likelihoods.Categorical(), input_shape=(4,), **settings)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bnn",

@@ -108,7 +108,7 @@ ADAPTERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.slow_cases(3)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "state", "dropout", "shared"])
 @pytest.mark.parametrize("adapter", ADAPTERS)

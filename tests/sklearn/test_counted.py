@@ -112,6 +112,7 @@ def test_a_number_that_many_rows_share_is_no_mode_to_foresee() -> None:
     assert law_of(heavy, heavy) is network.HEAVY_NOISE
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_visits_are_foreseen_by_their_mean_and_not_by_their_mode() -> None:
     """Four fifths are zero: Student's t, which their tails speak for, predicts 0 for every row."""

@@ -86,6 +86,7 @@ def test_whole_targets_have_no_mask():
     assert gaps.masked(bp.likelihoods.Masked(bp.likelihoods.Poisson()), None) == bp.likelihoods.Poisson()
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_outputs_that_share_no_rows_are_fitted_without_a_forest() -> None:
     apart = np.where(np.column_stack([np.arange(200) % 2 == 0, np.arange(200) % 2 == 1]), np.nan, Y)

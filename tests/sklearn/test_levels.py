@@ -212,6 +212,7 @@ def test_codes_are_read_as_amounts_and_by_what_y_is_at_each(kind: str, tmp_path:
     np.testing.assert_array_equal(saving.load(tmp_path / "model.skops").predict(table), model.predict(table))
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_what_codes_say_is_learnt() -> None:
     """Of new rows' squared errors at most half is left of those of a fit that reads the codes as amounts alone."""

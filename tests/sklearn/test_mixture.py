@@ -113,6 +113,7 @@ def test_a_default_fit_is_a_mixture_and_everything_reads_it(short) -> None:
     )
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_classes_are_foreseen_by_the_mean_of_the_members(short) -> None:
     """Of many networks: the shares' mean of the members' probabilities, within four standard errors of so many draws."""

@@ -229,6 +229,7 @@ def test_it_is_in_every_file(tmp_path) -> None:
     np.testing.assert_array_equal(saving.load(tmp_path / "model.skops").predict(x), model.predict(x))
 
 
+@pytest.mark.every
 @pytest.mark.slow
 def test_auto_takes_it_of_cells_and_not_of_lines() -> None:
     x, y = cells(700, side=12)

@@ -147,6 +147,7 @@ print("interrupted", fit.interrupted)
 """
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("interactive", [True, False], ids=["at the prompt", "script"])
 def test_ctrl_c_from_outside(interactive, tmp_path) -> None:

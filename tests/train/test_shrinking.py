@@ -239,7 +239,7 @@ class Thinning:
         return take_step(state, alive, evidence.posterior)
 
 
-@pytest.mark.slow_cases(3)
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "changes"),

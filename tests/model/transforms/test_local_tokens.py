@@ -67,6 +67,7 @@ def test_without_width_of_what_makes_noise_it_is_the_net_of_one_draw(name) -> No
     np.testing.assert_allclose(local, once, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow_cases(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_each_row_has_the_law_of_sampled_weights(name) -> None:
