@@ -32,7 +32,7 @@ def price(
     What is repeated is tried a few times, compiled as it will be: of a fit its steps, acts and evaluations; of `laplace`
     chunks of rows, then all that follows, on their curvature times the share of rows that they are; of `predict` networks
     on a block of rows. Memory is what the compiled programs say of themselves, and the arrays kept beside them: of a fit a
-    copy of the parameters for the day the loss is not finite; of `laplace` matrices in double precision, the 60 to 130 MB of
+    copy of the parameters for the day the loss is not finite; of `laplace` matrices in double precision, the 60 to 180 MB of
     its compiler apart; of `predict` what it returns. Nothing is written, no callback is called. The fit or the predictions
     that follow in this process compile nothing anew, and take that much less; `laplace` compiles again.
 
