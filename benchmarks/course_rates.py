@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import around_trained
 import jax
@@ -54,24 +55,31 @@ CELLS = tuple(
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
-    """NLL, and accuracy or RMSE, of the test rows; the share of weights that is left."""
-    train, _, test = around_trained.parts(cell.data)
-    classes = np.issubdtype(np.asarray(train.y).dtype, np.integer)
+    """A fit with the method of its prior's paper."""
     prior, method = PRIORS[cell.prior]
+    return fitted(cell.data, prior(), STEPS, course=WAYS[cell.way], sparsifier=method())
+
+
+def fitted(data: str, prior: Any, num_steps: int, **given: Any) -> cells.Record:
+    """NLL, and accuracy or RMSE, of the test rows; the share of weights that is left."""
+    train, _, test = around_trained.parts(data)
+    classes = np.issubdtype(np.asarray(train.y).dtype, np.integer)
     bnn = bp.BNN(
-        bp.nets.MLP((100, 100) if cell.data in IMAGES else (50,), int(np.max(train.y)) + 1 if classes else 1),
-        prior=prior(),
+        bp.nets.MLP((100, 100) if data in IMAGES else (50,), int(np.max(train.y)) + 1 if classes else 1),
+        prior=prior,
         likelihood=bp.likelihoods.Categorical() if classes else bp.likelihoods.Normal(),
         input_shape=train.x.shape[1:],
     )
-    fit = bp.fit_svi(
-        jax.random.key(0), bnn, train, num_steps=STEPS, batch_size=min(BATCH, len(train.x)), course=WAYS[cell.way],
-        sparsifier=method(), progress=False,
-    )  # fmt: skip
+    batch = min(BATCH, len(train.x))
+    fit = bp.fit_svi(jax.random.key(0), bnn, train, num_steps=num_steps, batch_size=batch, progress=False, **given)
     found = bp.evaluate(jax.random.key(1), bnn, fit.params, test, mask=fit.mask)
-    density = float(np.mean(np.concatenate([np.ravel(alive) for alive in fit.mask.values()])))
-    score = found["accuracy" if classes else "rmse"]
-    return {"classes": int(classes), "nll": found["nll"], "score": score, "density": density}
+    alive = [np.ravel(mask) for mask in fit.mask.values()]
+    return {
+        "classes": int(classes),
+        "nll": found["nll"],
+        "score": found["accuracy" if classes else "rmse"],
+        "density": float(np.mean(np.concatenate(alive))) if alive else 1.0,
+    }
 
 
 def _table(names: tuple[str, ...], priors: tuple[str, ...]) -> Callable[[cells.Found], str]:
@@ -80,15 +88,16 @@ def _table(names: tuple[str, ...], priors: tuple[str, ...]) -> Callable[[cells.F
     def table(found: cells.Found) -> str:
         rows = []
         for data, prior in itertools.product(names, priors):
-            shown = [_shown(found.get(Cell(data, prior, way))) for way in WAYS]
+            found_of = [shown(found.get(Cell(data, prior, way))) for way in WAYS]
             name = data.removeprefix("uci/") + (" (seen)" if data in CHOSEN_ON else "")
-            rows.append([name, prior, *shown])
+            rows.append([name, prior, *found_of])
         return cells.table(["data", "prior", *WAYS], rows, "ll" + "r" * len(WAYS))
 
     return table
 
 
-def _shown(one: cells.Record | None) -> str:
+def shown(one: cells.Record | None) -> str:
+    """NLL (accuracy or RMSE; weights left)."""
     return cells.MISSING if one is None else f"{one['nll']:.3f} ({one['score']:.3f}; {100 * one['density']:.1f} %)"
 
 

@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import around_trained
-import jax
-import numpy as np
+import course_rates
+from course_rates import IMAGES
 
 import bayesprune as bp
 from bayesprune import cells
 
-STEPS, BATCH = 3000, 128
-IMAGES = ("digits", "mnist", "fashion_mnist")
+STEPS = 3000
 TABLES_OF = (
     "breast_cancer", "iris", "diabetes", "uci/boston_housing", "uci/wine_quality_red", "uci/concrete", "uci/yacht",
     "uci/power_plant",
@@ -53,28 +51,9 @@ CELLS = tuple(Cell(*of) for of in itertools.product((*IMAGES, *TABLES_OF), FITS,
 
 
 def run(cell: Cell, folder: Path) -> cells.Record:
-    """NLL, and accuracy or RMSE, of the test rows; the share of weights that is left."""
-    train, _, test = around_trained.parts(cell.data)
-    classes = np.issubdtype(np.asarray(train.y).dtype, np.integer)
+    """A fit, as it was or as it comes."""
     prior, given, former = FITS[cell.fit]
-    bnn = bp.BNN(
-        bp.nets.MLP((100, 100) if cell.data in IMAGES else (50,), int(np.max(train.y)) + 1 if classes else 1),
-        prior=prior(),
-        likelihood=bp.likelihoods.Categorical() if classes else bp.likelihoods.Normal(),
-        input_shape=train.x.shape[1:],
-    )
-    fit = bp.fit_svi(
-        jax.random.key(0), bnn, train, num_steps=STEPS, batch_size=min(BATCH, len(train.x)), progress=False,
-        **given, **({"course": former} if cell.way == "former" else {}),
-    )  # fmt: skip
-    found = bp.evaluate(jax.random.key(1), bnn, fit.params, test, mask=fit.mask)
-    alive = [np.ravel(mask) for mask in fit.mask.values()]
-    return {
-        "classes": int(classes),
-        "nll": found["nll"],
-        "score": found["accuracy" if classes else "rmse"],
-        "density": float(np.mean(np.concatenate(alive))) if alive else 1.0,
-    }
+    return course_rates.fitted(cell.data, prior(), STEPS, **given, **({"course": former} if cell.way == "former" else {}))
 
 
 def _table(names: tuple[str, ...]) -> Callable[[cells.Found], str]:
@@ -83,15 +62,11 @@ def _table(names: tuple[str, ...]) -> Callable[[cells.Found], str]:
     def table(found: cells.Found) -> str:
         rows = []
         for fit, data in itertools.product(FITS, names):
-            shown = [_shown(found.get(Cell(data, fit, way))) for way in WAYS]
+            shown = [course_rates.shown(found.get(Cell(data, fit, way))) for way in WAYS]
             rows.append([fit, data.removeprefix("uci/") + (" (seen)" if data in CHOSEN_ON else ""), *shown])
         return cells.table(["fit", "data", *WAYS], rows, "ll" + "r" * len(WAYS))
 
     return table
-
-
-def _shown(one: cells.Record | None) -> str:
-    return cells.MISSING if one is None else f"{one['nll']:.3f} ({one['score']:.3f}; {100 * one['density']:.1f} %)"
 
 
 TABLES = {"images": _table(IMAGES), "tables": _table(TABLES_OF)}

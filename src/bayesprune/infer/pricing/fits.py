@@ -12,7 +12,7 @@ from bayesprune.infer.chains import chain_starts
 from bayesprune.infer.laid_out import SEQUENTIAL, lay_out, lay_out_chains
 from bayesprune.infer.predict import check_inputs
 from bayesprune.infer.pricing.predictions import bytes_of_a_block
-from bayesprune.infer.pricing.record import Price, fit_bytes, size_of, timed
+from bayesprune.infer.pricing.record import Price, fit_bytes, of_one_more, size_of, timed
 from bayesprune.model.bnn import BNN
 from bayesprune.train.feed import WholeFeed
 from bayesprune.train.result import FitResult
@@ -51,7 +51,9 @@ def _of_run(laid: Laid, probe_seconds: float, chains: int, networks_kept: int) -
     cold, _ = timed(lambda: _fit(laid, few))
     warm, tried = timed(lambda: _fit(laid, few))
     memory_bytes, kept_bytes, data_bytes, step_seconds = _of_loop(laid, probe_seconds)
-    step_seconds = step_seconds or _by_differences(laid, few, warm, probe_seconds)
+    if not step_seconds:  # its reading of data is a part of a step
+        seconds = lambda steps: timed(lambda: _fit(laid, steps))[0]  # noqa: E731
+        step_seconds = of_one_more(seconds, few, warm, laid.periods.num_steps, probe_seconds, jump=8 * CHUNK)
     acts, evaluations = _acts(laid, few, warm), _evaluations(laid, tried)
     samples_bytes = networks_kept * size_of(tried.params)
     losses_bytes = chains * laid.periods.num_steps * np.asarray(tried.losses).itemsize
@@ -101,16 +103,6 @@ def _fit(laid: Laid, num_steps: int, every: int = 0) -> FitResult:
     fit = run(laid._replace(periods=periods, watch=watch, progress=False, returns=False))
     jax.block_until_ready(fit.params)
     return fit
-
-
-def _by_differences(laid: Laid, few: int, warm: float, probe_seconds: float) -> float:
-    """Seconds of a step, its reading of data included, from runs of more and more of them."""
-    most = laid.periods.num_steps
-    steps, taken = few, warm
-    while taken < warm + probe_seconds and steps < most:
-        steps = min(most, 4 * steps, steps + CHUNK * 8)
-        taken = timed(lambda steps=steps: _fit(laid, steps))[0]  # type: ignore[misc]
-    return warm / few if steps == few else max(taken - warm, 0.0) / (steps - few)
 
 
 class _Between(NamedTuple):

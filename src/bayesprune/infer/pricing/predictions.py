@@ -10,7 +10,7 @@ from bayesprune.core.numbers import rows_in
 from bayesprune.core.send import send
 from bayesprune.core.types import Mask, PyTree, Standalone
 from bayesprune.infer.predict import blocks_of, check_inputs, mean_over, networks, part_of, predict, predict_draws
-from bayesprune.infer.pricing.record import Price, size_of, timed
+from bayesprune.infer.pricing.record import Price, of_one_more, size_of, timed
 from bayesprune.model.bnn import BNN
 from bayesprune.train.sources.in_order import InOrder
 
@@ -56,7 +56,7 @@ def _of_rows(
     compile_seconds = max(cold - warm, 0.0)
     if rest := num_rows % rows:  # the last block, a program of its own where it has fewer chunks
         compile_seconds += max(some(few, rest)[0] - some(few, rest)[0], 0.0)
-    of_a_network = _of_a_network(lambda number: some(number, rows)[0], few, warm, number, probe_seconds)
+    of_a_network = of_one_more(lambda tried: some(tried, rows)[0], few, warm, number, probe_seconds, jump=number)
     start_seconds = max(warm - few * of_a_network, 0.0) * num_rows / rows
     output_bytes = int(outputs.nbytes) // (few * rows if call is predict_draws else rows)
     params_bytes = size_of(params) + size_of(mask)
@@ -69,15 +69,6 @@ def _of_rows(
         memory_bytes=memory_bytes + held(num_rows * output_bytes, rows * output_bytes, number),
         data_bytes=size_of(block),
     )
-
-
-def _of_a_network(seconds: Callable[[int], float], few: int, warm: float, number: int, probe_seconds: float) -> float:
-    """Seconds of one more network of a block, from calls with more and more of them."""
-    tried, taken = few, warm
-    while taken < warm + probe_seconds and tried < number:
-        tried = min(number, 4 * tried)
-        taken = seconds(tried)
-    return warm / few if tried == few else max(taken - warm, 0.0) / (tried - few)
 
 
 def bytes_of_a_block(rng_key: jax.Array, bnn: BNN, params: PyTree, x: PyTree, mask: Mask, num_samples: int) -> int:

@@ -62,6 +62,18 @@ def timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - begin, result
 
 
+def of_one_more(seconds: Callable[[int], float], few: int, warm: float, most: int, probe_seconds: float, jump: int) -> float:
+    """Seconds of one more of what a call repeats, from calls of more and more of them, at most ``jump`` more than before.
+
+    ``warm``: what ``few`` of them take; ``most``: how many the whole call has.
+    """
+    tried, taken = few, warm
+    while taken < warm + probe_seconds and tried < most:
+        tried = min(most, 4 * tried, tried + jump)
+        taken = seconds(tried)
+    return warm / few if tried == few else max(taken - warm, 0.0) / (tried - few)
+
+
 def size_of(tree: PyTree) -> int:
     """Bytes of all arrays of a tree."""
     return sum(int(leaf.nbytes) for leaf in jax.tree.leaves(tree))
