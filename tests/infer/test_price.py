@@ -222,6 +222,14 @@ def test_what_has_no_price_of_predictions(rng_key) -> None:
         bp.price(rng_key, bnn, fit.params, data.x[:, :2], of=bp.predict)
 
 
+@pytest.mark.slow
+def test_a_fit_of_a_stream_is_priced_with_its_reading(rng_key) -> None:
+    data = programs.classes()
+    stream = lambda: (bp.Dataset(data.x[:20], data.y[:20]) for _ in range(5))  # noqa: E731
+    told = bp.price(rng_key, programs.small_bnn(), stream, num_rows=100, num_steps=30, batch_size=20, probe_seconds=1e-3)
+    assert told.steps == 30 and told.step_seconds > 0 and told.data_bytes > 0
+
+
 def _bound(of, *arguments, **named):
     bound = inspect.signature(of).bind(*arguments, **named)
     bound.apply_defaults()
